@@ -79,7 +79,9 @@ struct DoneRow {
   generated @3 :UInt32;     # 0 or 1 and more (draft tokens accepted)
   failed @4 :Bool;
   stop @5 :Bool;            # the engine ends it here (end-of-sequence token)
-  keys @6 :UInt32;          # keys of blocks that the generated tokens complete, in `keys` in row order
+  keys @6 :UInt32;          # keys of blocks that the generated tokens complete, in `keys` in row order; with the
+                            #   last row of a request one more for a partial tail, if the engine wants it published
+  before @7 :UInt32;        # tokens that were valid before the step, as the plan said
 }
 struct StepDone {           # client -> scheduler
   step @0 :UInt64;
@@ -108,7 +110,8 @@ struct CommitRow {
   sealed @2 :UInt32;        # tokens whose blocks may be published now (valid bytes end here)
   ending @3 :Ids.Ending;
   newTokens @4 :UInt32;     # generated tokens that ride along, in `tokens` in row order
-  newKeys @5 :UInt32;       # keys of the full blocks among them (and of a last partial one at the end)
+  newKeys @5 :UInt32;       # keys of the blocks that they complete (and of a partial tail at the end); they follow
+                            #   the keys of the full blocks known so far, a partial tail's key is replaced
   blocks @6 :UInt32;        # filled in by the allocator: ids of the newly sealed blocks, in `blocks`
   firstBlock @7 :UInt32;    # index in the table of the first of them
   lastTokens @8 :UInt32;    # tokens in the last of them (less than block_tokens: a partial block)

@@ -31,6 +31,7 @@ struct Unlinked {           # prefix_index -> tiering: still matchable; marked a
   tier @0 :UInt8;
   blocks @1 :List(Leaving);
   refused @2 :UInt32;
+  reclaim @3 :Bool;         # answers a reclaim; else blocks of a sequence that is swapped out
 }
 
 enum Outcome {
@@ -47,7 +48,11 @@ struct Settlement {
   to @2 :UInt8;
   outcome @3 :Outcome;
 }
-struct Settle { items @0 :List(Settlement); }     # tiering -> prefix_index
+struct Settle {             # tiering -> prefix_index
+  items @0 :List(Settlement);
+  tier @1 :UInt8;
+  reclaim @2 :Bool;         # the last settlement of an `unlinked{reclaim}`: `released{reclaim}` follows from it
+}
 
 struct Release {
   block @0 :UInt32;
