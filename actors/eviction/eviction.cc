@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "runtime/core/gauges.h"
+
 namespace troupe {
 
 void Eviction::step(const Envelope& in, StepContext& cx) noexcept {
@@ -83,24 +85,17 @@ void Eviction::on_events(wire::EventBatch::Reader events, StepContext& cx) {
 }
 
 void Eviction::answer_status(uint64_t control, StepContext& cx) {
-  static constexpr const char* kNames[kSlots][3] = {
-      {"eviction.device.asked", "eviction.device.named", "eviction.device.rejected"},
-      {"eviction.host.asked", "eviction.host.named", "eviction.host.rejected"},
-      {"eviction.disk.asked", "eviction.disk.named", "eviction.disk.rejected"}};
-  cx.out.send(Kind::ANSWER, 160, [&](wire::Message::Builder m) {
-    auto answer = m.initAnswer();
-    answer.setControl(control);
-    auto list = answer.initGauges(kSlots * 3 + 1);
-    for (unsigned t = 0; t < kSlots; ++t) {
-      const uint64_t values[3] = {tiers_[t].asked, tiers_[t].named, tiers_[t].rejected};
-      for (unsigned i = 0; i < 3; ++i) {
-        list[t * 3 + i].setName(kNames[t][i]);
-        list[t * 3 + i].setValue(static_cast<int64_t>(values[i]));
-      }
-    }
-    list[kSlots * 3].setName("eviction.unexpected");
-    list[kSlots * 3].setValue(static_cast<int64_t>(unexpected_.count + stray_));
-  });
+  const Gauge gauges[] = {{"eviction.device.asked", tiers_[0].asked},
+                          {"eviction.device.named", tiers_[0].named},
+                          {"eviction.device.rejected", tiers_[0].rejected},
+                          {"eviction.host.asked", tiers_[1].asked},
+                          {"eviction.host.named", tiers_[1].named},
+                          {"eviction.host.rejected", tiers_[1].rejected},
+                          {"eviction.disk.asked", tiers_[2].asked},
+                          {"eviction.disk.named", tiers_[2].named},
+                          {"eviction.disk.rejected", tiers_[2].rejected},
+                          {"eviction.unexpected", unexpected_.count + stray_}};
+  send_gauges(cx, control, gauges);
 }
 
 Digest Eviction::digest() const noexcept {

@@ -1,5 +1,7 @@
 #include "actors/gateway/gateway.h"
 
+#include "runtime/core/gauges.h"
+
 namespace troupe {
 
 void Gateway::step(const Envelope& in, StepContext& cx) noexcept {
@@ -158,19 +160,11 @@ void Gateway::answer_drain(StepContext& cx) {
 }
 
 void Gateway::answer_status(uint64_t control, StepContext& cx) {
-  const std::pair<const char*, uint64_t> gauges[] = {
+  const Gauge gauges[] = {
       {"gateway.live", by_request_.size()}, {"gateway.admitted", admitted_},
       {"gateway.refused", refused_},        {"gateway.answered", answered_},
       {"gateway.stray", stray_},            {"gateway.unexpected", unexpected_.count}};
-  cx.out.send(Kind::ANSWER, 128, [&](wire::Message::Builder m) {
-    auto answer = m.initAnswer();
-    answer.setControl(control);
-    auto list = answer.initGauges(static_cast<unsigned>(std::size(gauges)));
-    for (unsigned i = 0; i < std::size(gauges); ++i) {
-      list[i].setName(gauges[i].first);
-      list[i].setValue(static_cast<int64_t>(gauges[i].second));
-    }
-  });
+  send_gauges(cx, control, gauges);
 }
 
 Digest Gateway::digest() const noexcept {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "actors/scheduler/scheduler.h"
+#include "runtime/core/gauges.h"
 
 namespace troupe {
 
@@ -252,20 +253,12 @@ void Scheduler::ask_order(StepContext& cx) {
 }
 
 void Scheduler::answer_status(uint64_t control, StepContext& cx) {
-  const std::pair<const char*, uint64_t> gauges[] = {
+  const Gauge gauges[] = {
       {"scheduler.queued", queue_.size()},     {"scheduler.running", running_.size()},
       {"scheduler.steps", next_step_ - 1},     {"scheduler.preemptions", preemptions_},
       {"scheduler.known", requests_.size()},   {"scheduler.stray", stray_},
       {"scheduler.unexpected", unexpected_.count}};
-  cx.out.send(Kind::ANSWER, 128, [&](wire::Message::Builder m) {
-    auto answer = m.initAnswer();
-    answer.setControl(control);
-    auto list = answer.initGauges(static_cast<unsigned>(std::size(gauges)));
-    for (unsigned i = 0; i < std::size(gauges); ++i) {
-      list[i].setName(gauges[i].first);
-      list[i].setValue(static_cast<int64_t>(gauges[i].second));
-    }
-  });
+  send_gauges(cx, control, gauges);
 }
 
 }  // namespace troupe

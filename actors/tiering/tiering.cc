@@ -1,0 +1,361 @@
+#include "actors/tiering/tiering.h"
+
+#include <algorithm>
+
+#include "runtime/core/gauges.h"
+
+namespace troupe {
+
+Tiering::Tiering(TieringConfig config, std::unique_ptr<policy::TieringPolicy> policy)
+    : config_(std::move(config)), policy_(std::move(policy)), rate_(config_.bytes_per_s) {}
+
+void Tiering::step(const Envelope& in, StepContext& cx) noexcept {
+  switch (in.message.which()) {
+    case Kind::LOAD: on_load(in.message.getLoad(), cx); break;
+    case Kind::UNLINKED: on_unlinked(in.message.getUnlinked(), cx); break;
+    case Kind::PLACED: on_placed(in.message.getPlaced(), cx); break;
+    case Kind::TRANSFER_DONE: on_transfer_done(in, cx); break;
+    case Kind::STATUS_ASK: answer_status(in.message.getStatusAsk().getControl(), cx); break;
+    default: unexpected_.note(in.message.which());
+  }
+}
+
+uint8_t Tiering::below(uint8_t tier) const noexcept {
+  uint8_t next = static_cast<uint8_t>(tier + 1);
+  while (next < kTierCount && !config_.enabled[next]) {
+    ++next;
+  }
+  return next;
+}
+
+uint32_t Tiering::blocks_to_load(wire::NewRow::Reader row) {
+  const uint32_t lower = row.getHitBlocks() - row.getDeviceBlocks();
+  policy::LoadQuestion question;
+  question.bytes = config_.block_bytes;
+  question.blocks = lower;
+  question.tokens = lower * config_.class_tokens[row.getBlockClass()];
+  const uint8_t tier = below(static_cast<uint8_t>(Tier::kDevice));
+  question.tier_bytes_per_s = tier < kTierCount ? rate_[tier] : 0;
+  question.tier_latency_ns = tier < kTierCount ? config_.latency_ns[tier] : 0;
+  question.queue_depth = static_cast<uint32_t>(copying_.size());
+  question.prefill_tokens_per_s = config_.prefill_tokens_per_s;
+  return std::min(lower, policy_->load(question));
+}
+
+void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
+  const auto blocks = span_of<uint32_t>(step.getBlocks());
+  std::vector<Item> lowered;
+  cx.out.send(Kind::RESERVE, step.totalSize().wordCount, [&](wire::Message::Builder m) {
+    m.setReserve(step);
+    for (auto row : m.getReserve().getNews()) {
+      const uint32_t lower = row.getHitBlocks() - row.getDeviceBlocks();
+      if (lower == 0) {
+        continue;
+      }
+      const uint32_t load = blocks_to_load(row.asReader());
+      loaded_ += load;
+      recomputed_ += lower - load;
+      if (load == lower) {
+        continue;
+      }
+      for (uint32_t i = row.getDeviceBlocks() + load; i < row.getHitBlocks(); ++i) {
+        lowered.push_back({blocks[row.getOffset() + i], below(0), 0, wire::Outcome::FAILED});
+      }
+      const uint32_t tokens_a_block = config_.class_tokens[row.getBlockClass()];
+      row.setHitBlocks(row.getDeviceBlocks() + load);
+      row.setHitTokens(row.getHitBlocks() * tokens_a_block);
+      row.setLastPartial(0);
+      row.setPartialSource(kNoBlock);
+      row.setPartialTokens(0);
+      const uint32_t left = std::max(1U, row.getTotal() - std::min(row.getHitTokens(), row.getTotal()));
+      row.setTokens(std::min(row.getBudget(), left));
+    }
+  });
+  if (!lowered.empty()) {
+    cx.out.send(Kind::SETTLE, lowered.size() * 3, [&](wire::Message::Builder m) {
+      auto items = m.initSettle().initItems(static_cast<unsigned>(lowered.size()));
+      for (unsigned i = 0; i < lowered.size(); ++i) {
+        items[i].setBlock(lowered[i].block);
+        items[i].setFrom(lowered[i].from);
+        items[i].setTo(lowered[i].to);
+        items[i].setOutcome(lowered[i].outcome);
+      }
+    });
+  }
+}
+
+void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
+  const uint64_t id = next_batch_++;
+  Batch& batch = batches_[id];
+  batch.tier = unlinked.getTier();
+  batch.reclaim = unlinked.getReclaim();
+  batch.to = below(batch.tier);
+  std::vector<uint32_t> wanted;
+  for (const auto leaving : unlinked.getBlocks()) {
+    Item item{leaving.getBlock(), batch.tier, batch.to, wire::Outcome::DROPPED};
+    const bool clean_copy = (leaving.getAlsoIn() >> batch.tier >> 1) != 0;
+    if (!clean_copy && batch.to < kTierCount) {
+      policy::LeavingBlock block{leaving.getBlock(), leaving.getDepth(), leaving.getTokens(),
+                                 leaving.getUses(), leaving.getTenant(), leaving.getAlsoIn()};
+      // A sequence that is swapped out will come back: its blocks are not asked about.
+      if (!batch.reclaim || policy_->demote(block)) {
+        item.outcome = wire::Outcome::UNKNOWN;
+        wanted.push_back(item.block);
+        ++batch.open;
+      }
+    }
+    dropped_ += item.outcome == wire::Outcome::DROPPED ? 1 : 0;
+    batch.items.push_back(item);
+  }
+  if (wanted.empty()) {
+    settle(id, cx);
+    return;
+  }
+  cx.out.send(Kind::PLACE, data_words(wanted.size() * 4), [&](wire::Message::Builder m) {
+    auto place = m.initPlace();
+    place.setFrom(batch.tier);
+    place.setTo(batch.to);
+    place.setBlocks(data_of(wanted));
+  });
+}
+
+void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
+  // Answers come in the order of the questions: the first batch of this pair that is not yet placed.
+  const auto found = std::find_if(batches_.begin(), batches_.end(), [&](const auto& entry) {
+    const Batch& b = entry.second;
+    return !b.placed && b.open > 0 && b.tier == placed.getFrom() && b.to == placed.getTo();
+  });
+  if (found == batches_.end()) {
+    ++stray_;
+    return;
+  }
+  const uint64_t id = found->first;
+  Batch& batch = found->second;
+  batch.placed = true;
+  std::vector<uint32_t> open;
+  for (uint32_t i = 0; i < batch.items.size(); ++i) {
+    if (batch.items[i].outcome == wire::Outcome::UNKNOWN) {
+      open.push_back(i);
+    }
+  }
+  const auto copies = placed.getCopies();
+  std::vector<std::pair<unsigned, uint64_t>> going;  // index in copies, transfer id
+  for (unsigned i = 0; i < copies.size() && i < open.size(); ++i) {
+    Item& item = batch.items[open[i]];
+    if (copies[i].getTarget().getCount() == 0) {
+      item.outcome = wire::Outcome::DROPPED;  // the lower tier has no room that may be made
+      --batch.open;
+      ++dropped_;
+      continue;
+    }
+    const uint64_t transfer = next_transfer_++;
+    copying_[transfer] = {id, open[i]};
+    going.emplace_back(i, transfer);
+  }
+  if (!going.empty()) {
+    const uint16_t mover = batch.tier == 0 && batch.to == static_cast<uint8_t>(Tier::kHost) ? 0 : 1;
+    cx.out.send(
+        Kind::TRANSFER, going.size() * 12,
+        [&](wire::Message::Builder m) {
+          auto list = m.initTransfer().initCopies(static_cast<unsigned>(going.size()));
+          for (unsigned i = 0; i < going.size(); ++i) {
+            list.setWithCaveats(i, copies[going[i].first]);
+            list[i].setId(going[i].second);
+          }
+        },
+        mover);
+  }
+  if (batch.open == 0) {
+    settle(id, cx);
+  }
+}
+
+void Tiering::measure(wire::TransferResult::Reader result) {
+  const uint8_t from = result.getFrom();
+  if (from >= kTierCount || result.getNanos() == 0 || result.getBytes() == 0) {
+    return;
+  }
+  moved_bytes_[from] += result.getBytes();
+  if (from == 0) {
+    return;  // the rate that matters is the one of loads
+  }
+  const uint64_t rate = static_cast<uint64_t>(result.getBytes()) * 1000000000ULL / result.getNanos();
+  // Moving average over about eight transfers, in integers so that every machine decides alike.
+  rate_[from] = rate_[from] == 0 ? rate : (rate_[from] * 7 + rate) / 8;
+}
+
+void Tiering::on_transfer_done(const Envelope& in, StepContext& cx) {
+  std::vector<Item> loads;  // device_stream reports loads; they belong to no batch
+  std::vector<uint64_t> done;
+  for (const auto result : in.message.getTransferDone().getResults()) {
+    measure(result);
+    const bool ok = result.getStatus() == 0;
+    const auto found = copying_.find(result.getId());
+    if (result.getTo() == static_cast<uint8_t>(Tier::kDevice)) {
+      lost_ += ok ? 0 : 1;
+      loads.push_back({result.getBlock(), result.getFrom(), result.getTo(),
+                       ok ? wire::Outcome::COPIED : wire::Outcome::LOST});
+      continue;
+    }
+    if (found == copying_.end()) {
+      ++stray_;
+      continue;
+    }
+    Batch& batch = batches_.at(found->second.batch);
+    Item& item = batch.items[found->second.item];
+    // A demotion that failed costs the block, not the room: the reclaim behind it must come true.
+    item.outcome = ok ? wire::Outcome::MOVED : wire::Outcome::DROPPED;
+    demoted_ += ok ? 1 : 0;
+    if (--batch.open == 0) {
+      done.push_back(found->second.batch);
+    }
+    copying_.erase(found);
+  }
+  if (!loads.empty()) {
+    const uint64_t id = next_batch_++;
+    batches_[id].items = std::move(loads);
+    settle(id, cx);
+  }
+  for (const uint64_t id : done) {
+    settle(id, cx);
+  }
+}
+
+void Tiering::settle(uint64_t id, StepContext& cx) {
+  const Batch& batch = batches_.at(id);
+  if (!batch.items.empty() || batch.reclaim) {
+    cx.out.send(Kind::SETTLE, batch.items.size() * 3, [&](wire::Message::Builder m) {
+      auto out = m.initSettle();
+      out.setTier(batch.tier);
+      out.setReclaim(batch.reclaim);
+      auto items = out.initItems(static_cast<unsigned>(batch.items.size()));
+      for (unsigned i = 0; i < batch.items.size(); ++i) {
+        items[i].setBlock(batch.items[i].block);
+        items[i].setFrom(batch.items[i].from);
+        items[i].setTo(batch.items[i].to);
+        items[i].setOutcome(batch.items[i].outcome);
+      }
+    });
+  }
+  batches_.erase(id);
+}
+
+void Tiering::answer_status(uint64_t control, StepContext& cx) {
+  const Gauge gauges[] = {
+      {"tiering.demoted", demoted_},         {"tiering.dropped", dropped_},
+      {"tiering.loaded", loaded_},           {"tiering.recomputed", recomputed_},
+      {"tiering.lost", lost_},               {"tiering.copying", copying_.size()},
+      {"tiering.unexpected", unexpected_.count + stray_}};
+  send_gauges(cx, control, gauges);
+}
+
+Digest Tiering::digest() const noexcept {
+  Digest d;
+  for (const auto& [id, batch] : batches_) {
+    d.add(id).add(batch.tier).add(batch.to).add(batch.open).add(batch.items.size());
+  }
+  for (const auto& [id, copy] : copying_) {
+    d.add(id).add(copy.batch).add(copy.item);
+  }
+  for (const uint64_t rate : rate_) {
+    d.add(rate);
+  }
+  return d.add(demoted_).add(dropped_).add(loaded_).add(recomputed_).add(lost_);
+}
+
+Status Tiering::check() const {
+  uint64_t open = 0;
+  uint64_t unplaced = 0;
+  for (const auto& [id, batch] : batches_) {
+    open += batch.open;
+    unplaced += batch.placed ? 0 : batch.open;
+  }
+  if (open != copying_.size() + unplaced) {
+    return Status(Code::kInternal, "tiering: " + std::to_string(open) + " items are open, " +
+                                       std::to_string(copying_.size()) + " transfers are known");
+  }
+  return unexpected_.count + stray_ == 0
+             ? Status::ok()
+             : Status(Code::kInternal, "tiering: unexpected messages " +
+                                           std::to_string(unexpected_.count + stray_));
+}
+
+Status Tiering::save(StateSink& sink) const {
+  sink.u32(1);
+  sink.u64(batches_.size());
+  for (const auto& [id, batch] : batches_) {
+    sink.u64(id);
+    sink.u8(batch.tier);
+    sink.u8(batch.to);
+    sink.u8(static_cast<uint8_t>((batch.reclaim ? 1 : 0) | (batch.placed ? 2 : 0)));
+    sink.u32(batch.open);
+    sink.u64(batch.items.size());
+    for (const Item& item : batch.items) {
+      sink.u32(item.block);
+      sink.u8(item.from);
+      sink.u8(item.to);
+      sink.u32(static_cast<uint32_t>(item.outcome));
+    }
+  }
+  sink.u64(copying_.size());
+  for (const auto& [id, copy] : copying_) {
+    sink.u64(id);
+    sink.u64(copy.batch);
+    sink.u32(copy.item);
+  }
+  for (int t = 0; t < kTierCount; ++t) {
+    sink.u64(rate_[static_cast<size_t>(t)]);
+    sink.u64(moved_bytes_[static_cast<size_t>(t)]);
+  }
+  for (const uint64_t v :
+       {next_batch_, next_transfer_, demoted_, dropped_, loaded_, recomputed_, lost_}) {
+    sink.u64(v);
+  }
+  return Status::ok();
+}
+
+Status Tiering::load(StateSource& source) {
+  if (const uint32_t schema = source.u32(); schema != 1) {
+    return Status(Code::kUnsupported, "tiering: state schema " + std::to_string(schema) + ", not 1");
+  }
+  batches_.clear();
+  copying_.clear();
+  const uint64_t batches = source.u64();
+  for (uint64_t i = 0; i < batches && source.status(); ++i) {
+    Batch& batch = batches_[source.u64()];
+    batch.tier = source.u8();
+    batch.to = source.u8();
+    const uint8_t flags = source.u8();
+    batch.reclaim = (flags & 1) != 0;
+    batch.placed = (flags & 2) != 0;
+    batch.open = source.u32();
+    const uint64_t items = source.u64();
+    for (uint64_t k = 0; k < items && source.status(); ++k) {
+      Item item;
+      item.block = source.u32();
+      item.from = source.u8();
+      item.to = source.u8();
+      item.outcome = static_cast<wire::Outcome>(source.u32());
+      batch.items.push_back(item);
+    }
+  }
+  const uint64_t copies = source.u64();
+  for (uint64_t i = 0; i < copies && source.status(); ++i) {
+    const uint64_t id = source.u64();
+    Copying copy;
+    copy.batch = source.u64();
+    copy.item = source.u32();
+    copying_.emplace(id, copy);
+  }
+  for (int t = 0; t < kTierCount; ++t) {
+    rate_[static_cast<size_t>(t)] = source.u64();
+    moved_bytes_[static_cast<size_t>(t)] = source.u64();
+  }
+  for (uint64_t* v :
+       {&next_batch_, &next_transfer_, &demoted_, &dropped_, &loaded_, &recomputed_, &lost_}) {
+    *v = source.u64();
+  }
+  return source.status();
+}
+
+}  // namespace troupe
