@@ -20,6 +20,7 @@ constexpr Row kRows[] = {
     {Role::kClient, Kind::SUBMIT, Role::kGateway},
     {Role::kClient, Kind::CANCEL, Role::kGateway},
     {Role::kClient, Kind::TRIM, Role::kGateway},
+    {Role::kGateway, Kind::ACCEPTED, Role::kClient},
     {Role::kGateway, Kind::ADMIT, Role::kPrefixIndex},
     {Role::kGateway, Kind::CANCEL, Role::kScheduler},
     {Role::kGateway, Kind::TRIM, Role::kScheduler},

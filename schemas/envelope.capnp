@@ -59,5 +59,6 @@ struct Message {
     wake @39 :C.Wake;
     advance @40 :C.Advance;
     held @41 :B.Held;
+    accepted @42 :R.Accepted;
   }
 }

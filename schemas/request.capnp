@@ -75,6 +75,11 @@ struct Usage {              # what one request took; all counts exact
   ended @13 :Int64;
 }
 
+struct Accepted {           # gateway -> client, before any plan names the request
+  ticket @0 :UInt64;
+  request @1 :UInt64;
+}
+
 struct Reply {              # scheduler -> gateway -> client: exactly one a request
   ticket @0 :UInt64;
   request @1 :UInt64;

@@ -84,6 +84,11 @@ void Gateway::on_submit(const Envelope& in, StepContext& cx) {
   by_request_.emplace(request, spec.getTicket());
   by_ticket_.emplace(spec.getTicket(), request);
   ++admitted_;
+  cx.out.send(Kind::ACCEPTED, 0, [&](wire::Message::Builder m) {
+    auto accepted = m.initAccepted();
+    accepted.setTicket(spec.getTicket());
+    accepted.setRequest(request);
+  });
   cx.out.send(Kind::ADMIT, spec.totalSize().wordCount, [&](wire::Message::Builder m) {
     auto admit = m.initAdmit();
     admit.setRequest(request);

@@ -1,0 +1,91 @@
+// What the movers of one troupe share: where each tier's memory lies on the device interface, and what
+// was written to each lower slot, so that a block proves itself when it comes back. Slots are the
+// allocator's; two movers never work on one slot at a time, since a slot in flight is given to nobody.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/device.h"
+#include "runtime/base/ids.h"
+#include "runtime/base/tick.h"
+#include "schemas/envelope.capnp.h"
+
+namespace troupe {
+
+/// Rates for runs on a virtual clock: a transfer takes latency + true bytes / rate, whatever the real,
+/// scaled-down copy takes. All zero: times are measured.
+struct ModelledLinks {
+  uint64_t granule_bytes = 0;                        // of the true layout
+  std::array<uint64_t, kTierCount> bytes_per_s{};    // between the device and that tier
+  std::array<uint64_t, kTierCount> latency_ns{};
+};
+
+/// What lies in a lower slot. generation 0: nothing.
+struct SlotRecord {
+  uint64_t checksum = 0;
+  uint32_t generation = 0;
+  uint32_t block = 0xFFFFFFFFU;
+};
+
+class TierMemory {
+ public:
+  /// `device` must outlive this. `granule_bytes`: real bytes of one granule, the same on every tier.
+  TierMemory(kernels::Device& device, uint64_t granule_bytes, ModelledLinks links)
+      : device_(device), granule_bytes_(granule_bytes), links_(links) {}
+
+  /// Declares a tier of `granules` granules at `region`.
+  void add_tier(Tier tier, kernels::RegionId region, uint32_t granules) {
+    regions_[static_cast<size_t>(tier)] = region;
+    records_[static_cast<size_t>(tier)].resize(granules);
+  }
+  bool has(uint8_t tier) const noexcept {
+    return tier < kTierCount && !regions_[tier].is_none();
+  }
+  bool in_range(wire::SlotRef::Reader slot) const noexcept {
+    return has(slot.getTier()) && slot.getCount() > 0 &&
+           static_cast<uint64_t>(slot.getFirst()) + slot.getCount() <=
+               records_[slot.getTier()].size();
+  }
+  kernels::Location at(wire::SlotRef::Reader slot) const noexcept {
+    return {regions_[slot.getTier()], slot.getFirst() * granule_bytes_};
+  }
+  uint32_t bytes_of(wire::SlotRef::Reader slot) const noexcept {
+    return static_cast<uint32_t>(slot.getCount() * granule_bytes_);
+  }
+  SlotRecord& record(wire::SlotRef::Reader slot) noexcept {
+    return records_[slot.getTier()][slot.getFirst()];
+  }
+  kernels::Device& device() noexcept { return device_; }
+  uint64_t granule_bytes() const noexcept { return granule_bytes_; }
+  const ModelledLinks& links() const noexcept { return links_; }
+
+ private:
+  kernels::Device& device_;
+  uint64_t granule_bytes_;
+  ModelledLinks links_;
+  std::array<kernels::RegionId, kTierCount> regions_{};
+  std::array<std::vector<SlotRecord>, kTierCount> records_;
+};
+
+/// Copies a batch between tiers on one stream, waits for it, and checks or notes checksums: a source
+/// below the device must match what was written there; a target below it is noted.
+struct MovedBlock {
+  uint64_t id = 0;
+  uint32_t block = 0;
+  Code code = Code::kOk;
+  uint64_t checksum = 0;
+  uint32_t bytes = 0;  // of the true layout when modelled, else real
+  uint64_t nanos = 0;
+  uint8_t from = 0;
+  uint8_t to = 0;
+  uint32_t row = 0;
+};
+std::vector<MovedBlock> move_blocks(TierMemory& memory, kernels::StreamId stream,
+                                    capnp::List<wire::Copy>::Reader copies);
+
+/// Writes `moved` as transfer results.
+void write_results(const std::vector<MovedBlock>& moved, wire::TransferDone::Builder out);
+
+}  // namespace troupe
