@@ -31,6 +31,7 @@ struct NewRow {             # a sequence that enters with this step
   tokens @13 :UInt32;       # tokens that this step computes: min(budget, total - what is cached), at least 1
   listedBlocks @14 :UInt32;
   lastPartial @15 :UInt32;  # tokens in the last hit block when it is not full, else 0
+  forkTokens @16 :UInt32;   # with `parent`: leading tokens that both requests have in common, as prefix_index compared them
 }
 struct Step {               # match, load, reserve: the same batch on its way
   step @0 :UInt64;

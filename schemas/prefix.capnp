@@ -59,6 +59,7 @@ struct Release {
   tier @1 :UInt8;           # its slot there is free once no operation is in flight on it
   gone @2 :Bool;            # the block is no longer known to the index
   quarantine @3 :Bool;      # the slot is not to be used again
+  kept @4 :Bool;            # nothing to free: only the operation on the block's slots has ended
 }
 struct Released {           # prefix_index -> allocator
   items @0 :List(Release);
