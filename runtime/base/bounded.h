@@ -59,6 +59,10 @@ class BoundedQueue {
     --count_;
     return value;
   }
+  T& front() {
+    TROUPE_ASSERT(count_ > 0);
+    return items_[head_];
+  }
   const T& front() const {
     TROUPE_ASSERT(count_ > 0);
     return items_[head_];
