@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/block_key.h"
 #include "runtime/core/frame.h"
 
 namespace troupe {
@@ -34,14 +35,6 @@ template <class T>
 capnp::Data::Reader data_of(const std::vector<T>& items) noexcept {
   return data_of(std::span<const T>(items));
 }
-
-/// A block key: truncation-free SHA-256, or an engine's opaque key zero-padded to 32 bytes.
-struct BlockKey {
-  uint64_t w[4] = {0, 0, 0, 0};
-  friend bool operator==(const BlockKey&, const BlockKey&) noexcept = default;
-  friend auto operator<=>(const BlockKey&, const BlockKey&) noexcept = default;
-};
-static_assert(sizeof(BlockKey) == 32);
 
 constexpr uint32_t kNoBlock = 0xFFFFFFFFU;
 constexpr uint32_t kNoSequence = 0xFFFFFFFFU;
