@@ -38,6 +38,7 @@ struct Step {               # match, load, reserve: the same batch on its way
   rows @1 :List(RunRow);
   news @2 :List(NewRow);
   blocks @3 :Data;          # u32: block ids of all new rows, concatenated
+  commits @4 :UInt64;       # number of the last commit before this step: a lookup waits for its `publish`
 }
 
 struct Copy {               # one block's bytes; checksum 0: not known yet, computed on the way
@@ -125,6 +126,7 @@ struct Commit {             # scheduler -commit-> allocator -publish-> prefix_in
   keys @3 :Data;            # 32 bytes each
   blocks @4 :Data;          # u32
   replies @5 :List(import "request.capnp".Reply); # for rows with `reply`, in row order
+  number @6 :UInt64;        # 1, 2, 3 …: commits overtake no `match`, although they travel one hop more
 }
 
 struct Fold {               # a block that was published before under the same key

@@ -80,6 +80,7 @@ class Scheduler {
   std::vector<Ended> commit_;             // collected for the next commit
   uint64_t next_step_ = 1;
   uint64_t in_flight_ = 0;  // step, 0: none
+  uint64_t commits_ = 0;    // sent so far
   bool blocked_ = false;    // no room for new rows until something leaves
   uint64_t next_question_ = 1;
   uint64_t open_question_ = 0;

@@ -105,7 +105,8 @@ Status Scheduler::save(StateSink& sink) const {
     sink.array(e.tokens);
     sink.array(e.keys);
   }
-  for (const uint64_t v : {next_step_, in_flight_, next_question_, open_question_, preemptions_}) {
+  for (const uint64_t v :
+       {next_step_, in_flight_, next_question_, open_question_, preemptions_, commits_}) {
     sink.u64(v);
   }
   sink.u8(blocked_ ? 1 : 0);
@@ -176,7 +177,8 @@ Status Scheduler::load(StateSource& source) {
     e.keys = source.array<BlockKey>();
     commit_.push_back(std::move(e));
   }
-  for (uint64_t* v : {&next_step_, &in_flight_, &next_question_, &open_question_, &preemptions_}) {
+  for (uint64_t* v : {&next_step_, &in_flight_, &next_question_, &open_question_, &preemptions_,
+                      &commits_}) {
     *v = source.u64();
   }
   blocked_ = source.u8() != 0;

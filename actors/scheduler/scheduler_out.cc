@@ -126,6 +126,7 @@ void Scheduler::send_batch(StepContext& cx) {
   cx.out.send(kind, rows * 4UL + entering_.size() * 10UL, [&](wire::Message::Builder m) {
     auto batch = kind == Kind::RESERVE ? m.initReserve() : m.initMatch();
     batch.setStep(in_flight_);
+    batch.setCommits(commits_);
     auto list = batch.initRows(rows);
     unsigned at = 0;
     for (const uint32_t handle : running_) {
@@ -166,6 +167,7 @@ void Scheduler::send_commit(StepContext& cx) {
   if (commit_.empty()) {
     return;
   }
+  ++commits_;
   size_t tokens = 0;
   size_t keys = 0;
   unsigned replies = 0;
@@ -180,6 +182,7 @@ void Scheduler::send_commit(StepContext& cx) {
   cx.out.send(Kind::COMMIT, words, [&](wire::Message::Builder m) {
     auto commit = m.initCommit();
     commit.setStep(next_step_ - 1);
+    commit.setNumber(commits_);
     auto rows = commit.initRows(static_cast<unsigned>(commit_.size()));
     const auto all_tokens = span_of<uint32_t>(commit.initTokens(static_cast<unsigned>(tokens * 4)));
     const auto all_keys = span_of<BlockKey>(commit.initKeys(static_cast<unsigned>(keys * 32)));
