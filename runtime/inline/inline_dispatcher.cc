@@ -13,6 +13,7 @@ InlineDispatcher::InlineDispatcher(Troupe& troupe, ClientPort& client, Options o
     by_address_[member.address.v] = &member;
   }
   outboxes_.resize(count);
+  observers_.resize(count);
   inbox_seq_.resize(count, 0);
 }
 
@@ -30,8 +31,17 @@ void InlineDispatcher::forward(Address from, Outbox& out) {
   high_water_ = std::max(high_water_, queue_.size());
 }
 
+void InlineDispatcher::observe(Address actor, DeliveryObserver* observer) {
+  TROUPE_ASSERT(actor.v < observers_.size() && observer != nullptr);
+  observers_[actor.v].push_back(observer);
+}
+
 Status InlineDispatcher::deliver(const Pending& pending) {
   ++deliveries_;
+  const uint64_t seq = ++inbox_seq_[pending.to.v];
+  for (DeliveryObserver* observer : observers_[pending.to.v]) {
+    observer->on_deliver(pending.to, seq, pending.frame);
+  }
   if (pending.to == troupe_.client) {
     client_.on_frame(pending.frame);
     return Status::ok();
@@ -39,17 +49,13 @@ Status InlineDispatcher::deliver(const Pending& pending) {
   TROUPE_ASSERT(pending.to.v < by_address_.size() && by_address_[pending.to.v] != nullptr);
   Actor& actor = *by_address_[pending.to.v]->actor;
   Outbox& out = outboxes_[pending.to.v];
-  const uint64_t seq = ++inbox_seq_[pending.to.v];
   const FrameHeader& header = pending.frame.header();
   out.begin(pending.to, seq, header.tick);
   FrameReader reader(pending.frame.words());
   StepContext cx{header.tick, out};
-  if (observer_ != nullptr) {
-    observer_->on_deliver(pending.to, seq, pending.frame);
-  }
   actor.step(Envelope{header, reader.message()}, cx);
-  if (observer_ != nullptr) {
-    observer_->on_stepped(pending.to, seq, out.items());
+  for (DeliveryObserver* observer : observers_[pending.to.v]) {
+    observer->on_stepped(pending.to, seq, out.items());
   }
   forward(pending.to, out);
   if (options_.check_quick_every != 0 && deliveries_ % options_.check_quick_every == 0) {

@@ -1,48 +1,38 @@
-// The single-threaded dispatcher: same cores, same messages, on the caller's thread, without CAF. Used
-// by the simulator, by replay and by engines that embed a troupe. Messages are delivered in the order
-// they were sent, one queue for all, so equal input gives an equal run.
+// The single-threaded dispatcher: same cores, same messages, on the caller's thread, without CAF.
+// Used by the simulator, by replay and by engines that embed a troupe. Messages are delivered in
+// the order they were sent, one queue for all, so equal input gives an equal run.
 #pragma once
 
-#include <deque>
-#include <functional>
+#include "runtime/core/dispatcher.h"
 
-#include "runtime/core/routes.h"
+#include <deque>
 
 namespace troupe {
 
-/// Sees every delivery: the recorder, explain, tests. Called before the step, then after it.
-class DeliveryObserver {
- public:
-  virtual ~DeliveryObserver() = default;
-  /// `inbox_seq`: number of this message in the receiver's inbox, from 1.
-  virtual void on_deliver(Address to, uint64_t inbox_seq, const Frame& frame) = 0;
-  virtual void on_stepped(Address to, uint64_t inbox_seq, const std::vector<Outgoing>& sent) = 0;
-};
-
-class InlineDispatcher {
+class InlineDispatcher final : public Dispatcher {
  public:
   struct Options {
-    uint32_t check_quick_every = 1;   // deliveries; 0: never
-    uint32_t check_every = 0;         // full sweep of every actor, in deliveries; 0: never
+    uint32_t check_quick_every = 1;  // deliveries; 0: never
+    uint32_t check_every = 0;        // full sweep of every actor, in deliveries; 0: never
   };
   /// `troupe` and `client` must outlive the dispatcher.
   InlineDispatcher(Troupe& troupe, ClientPort& client, Options options);
 
-  /// Sends one message as the client, at virtual time `now`. [caller's thread; also inside on_frame]
-  template <class Fill>
-  void post(Kind kind, Tick now, size_t words, Fill&& fill, uint16_t instance = 0) {
-    client_out_.begin(troupe_.client, 0, now);
-    client_out_.send(kind, words, fill, instance);
-    forward(troupe_.client, client_out_);
-  }
   /// Delivers until every mailbox is empty. Returns deliveries made, or the broken invariant.
-  Expected<uint64_t> run();
+  Expected<uint64_t> run() override;
   /// Runs every actor's full check.
-  Status check_all() const;
-  void observe(DeliveryObserver* observer) noexcept { observer_ = observer; }
-  uint64_t deliveries() const noexcept { return deliveries_; }
+  Status check_all() const override;
+  void observe(Address actor, DeliveryObserver* observer) override;
+  uint64_t deliveries() const noexcept override { return deliveries_; }
   /// Messages that an actor did not expect or that had no route end the process; this is its depth.
   size_t queue_high_water() const noexcept { return high_water_; }
+
+ protected:
+  Outbox* begin_post(Tick now) override {
+    client_out_.begin(troupe_.client, 0, now);
+    return &client_out_;
+  }
+  void end_post() override { forward(troupe_.client, client_out_); }
 
  private:
   struct Pending {
@@ -60,7 +50,7 @@ class InlineDispatcher {
   std::vector<uint64_t> inbox_seq_;
   Outbox client_out_;
   std::deque<Pending> queue_;
-  DeliveryObserver* observer_ = nullptr;
+  std::vector<std::vector<DeliveryObserver*>> observers_;  // by address
   uint64_t deliveries_ = 0;
   size_t high_water_ = 0;
 };
