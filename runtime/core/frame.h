@@ -96,7 +96,8 @@ class FrameScratch {
   template <class Fill>
   Frame build(const FrameHeader& header, size_t words, Fill&& fill) {
     reserve(words);
-    Arena arena({buffer_.data(), words});
+    // capnp::word can be neither copied nor made, so the buffer holds plain integers of its size.
+    Arena arena({reinterpret_cast<capnp::word*>(buffer_.data()), words});
     fill(arena.template initRoot<wire::Message>());
     const auto used = arena.getSegmentsForOutput();
     TROUPE_ASSERT(used.size() == 1);
@@ -122,10 +123,11 @@ class FrameScratch {
   void reserve(size_t words) {
     if (buffer_.size() < words) {
       buffer_.clear();  // all zero by invariant, so nothing to keep
-      buffer_.resize(words, capnp::word{});
+      buffer_.resize(words, 0);
     }
   }
-  std::vector<capnp::word> buffer_;  // invariant: all zero between builds
+  static_assert(sizeof(uint64_t) == sizeof(capnp::word));
+  std::vector<uint64_t> buffer_;  // invariant: all zero between builds
 };
 
 }  // namespace troupe
