@@ -1,0 +1,112 @@
+// What a step filled is handed to the prefix index with its block ids; what ended gives its table back.
+#include <algorithm>
+
+#include "actors/allocator/allocator.h"
+
+namespace troupe {
+
+void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
+  // Ids are collected before any table is given back, so that a handle is not reused under the frame.
+  std::vector<uint32_t> sealed;
+  struct Range {
+    uint32_t first = 0;
+    uint32_t count = 0;
+    uint32_t last_tokens = 0;
+  };
+  std::vector<Range> ranges(commit.getRows().size());
+  for (unsigned i = 0; i < ranges.size(); ++i) {
+    const auto row = commit.getRows()[i];
+    if (row.getSequence() >= sequences_.size() ||
+        sequences_[row.getSequence()].request != row.getRequest()) {
+      continue;  // it never got a table; the row is the prefix index's business alone
+    }
+    Sequence& sequence = sequences_[row.getSequence()];
+    const uint32_t block = tokens_of(sequence.block_class);
+    const uint32_t valid = std::min<uint32_t>(
+        row.getSealed(), static_cast<uint32_t>(sequence.table.size()) * block);
+    const bool ends = row.getEnding() != wire::Ending::RUNNING;
+    const bool partial = ends && valid % block != 0;
+    const uint32_t end = valid / block + (partial ? 1 : 0);
+    ranges[i].first = sequence.published;
+    if (end > sequence.published) {
+      ranges[i].count = end - sequence.published;
+      ranges[i].last_tokens = partial ? valid % block : block;
+      for (uint32_t b = sequence.published; b < end; ++b) {
+        sealed.push_back(sequence.table[b]);
+        set_indexed(sequence.table[b], true);
+      }
+      sequence.published = end;
+    }
+    if (ends) {
+      release_table(sequence);
+    }
+  }
+  const size_t words = commit.totalSize().wordCount + data_words(sealed.size() * 4);
+  cx.out.send(Kind::PUBLISH, words, [&](wire::Message::Builder m) {
+    auto publish = m.initPublish();
+    publish.setStep(commit.getStep());
+    publish.setRows(commit.getRows());
+    publish.setTokens(commit.getTokens());
+    publish.setKeys(commit.getKeys());
+    publish.setReplies(commit.getReplies());
+    publish.setBlocks(data_of(sealed));
+    auto rows = publish.getRows();
+    for (unsigned i = 0; i < ranges.size(); ++i) {
+      rows[i].setFirstBlock(ranges[i].first);
+      rows[i].setBlocks(ranges[i].count);
+      rows[i].setLastTokens(ranges[i].last_tokens);
+    }
+  });
+}
+
+void Allocator::release_table(Sequence& sequence) {
+  // Tail first: within one sequence the deepest block is the first to be reused.
+  for (size_t i = sequence.table.size(); i > 0; --i) {
+    unref(sequence.table[i - 1]);
+  }
+  sequence = Sequence{};
+}
+
+void Allocator::on_folded(wire::Folded::Reader folded) {
+  for (const auto fold : folded.getFolds()) {
+    const uint32_t duplicate = fold.getDuplicate();
+    const uint32_t canonical = fold.getCanonical();
+    if (duplicate >= rows_.size() || !rows_[duplicate].indexed ||
+        (canonical != kNoBlock && canonical >= rows_.size())) {
+      ++stray_;
+      continue;
+    }
+    Sequence* sequence = fold.getSequence() < sequences_.size() &&
+                                 sequences_[fold.getSequence()].request == fold.getRequest()
+                             ? &sequences_[fold.getSequence()]
+                             : nullptr;
+    const uint32_t index = fold.getIndex();
+    const bool stands = sequence != nullptr && index < sequence->table.size() &&
+                        sequence->table[index] == duplicate;
+    if (canonical != kNoBlock && !has(canonical, Tier::kDevice) && has(duplicate, Tier::kDevice)) {
+      // The canonical block lay lower only: the fresh copy becomes its device slot.
+      const bool was_canonical = is_idle(canonical);
+      const bool was_duplicate = is_idle(duplicate);
+      place(canonical, Tier::kDevice) = place(duplicate, Tier::kDevice);
+      place(duplicate, Tier::kDevice) = Place{};
+      note_idle(canonical, was_canonical);
+      note_idle(duplicate, was_duplicate);
+    }
+    if (stands && canonical != kNoBlock) {
+      sequence->table[index] = canonical;
+      sequence->told = std::min(sequence->told, index);
+      ref(canonical);
+    }
+    set_indexed(duplicate, false);
+    if (stands && canonical != kNoBlock) {
+      unref(duplicate);
+    } else {
+      free_if_unused(duplicate);
+      if (stands) {
+        sequence->published = std::min(sequence->published, index);
+      }
+    }
+  }
+}
+
+}  // namespace troupe
