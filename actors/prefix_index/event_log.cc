@@ -1,0 +1,82 @@
+#include "actors/prefix_index/event_log.h"
+
+#include <algorithm>
+
+namespace troupe::prefix {
+
+void EventLog::open(wire::EventKind kind, uint8_t tier, const RequestRow* row) {
+  if (!batches_.empty() && batches_.back().count == 0) {
+    batches_.pop_back();
+  }
+  Batch batch;
+  batch.kind = kind;
+  batch.tier = tier;
+  batch.described = kind == wire::EventKind::INSERT || kind == wire::EventKind::PROMOTED ||
+                    kind == wire::EventKind::DEMOTED;
+  if (row != nullptr) {
+    batch.request = row->request;
+    batch.session = row->session;
+    batch.tenant = row->tenant;
+    batch.hints = row->hints;
+  }
+  batch.begin = static_cast<uint32_t>(blocks_.size());
+  batches_.push_back(batch);
+}
+
+void EventLog::add(const BlockTree& tree, uint32_t block) {
+  Batch& batch = batches_.back();
+  if (batch.count++ == 0) {
+    const size_t block_class = tree.make(block) & static_cast<uint8_t>(~kOpaqueBit);
+    batch.bytes = block_class < class_bytes_.size() ? class_bytes_[block_class] : 0;
+    if (batch.request == 0) {
+      batch.tenant = tree.tenant(block);
+    }
+  }
+  blocks_.push_back(block);
+  parents_.push_back(batch.described ? tree.parent(block) : 0);
+  depths_.push_back(batch.described ? tree.depth(block) : 0);
+  tokens_.push_back(batch.described ? tree.count(block) : 0);
+}
+
+void EventLog::flush(Outbox& out) {
+  if (!batches_.empty() && batches_.back().count == 0) {
+    batches_.pop_back();
+  }
+  if (batches_.empty()) {
+    return;
+  }
+  size_t words = 4;
+  for (const Batch& batch : batches_) {
+    words += 18 + (batch.described ? 4 : 1) * data_words(batch.count * sizeof(uint32_t));
+  }
+  out.send(Kind::EVENTS, words, [&](wire::Message::Builder m) {
+    auto list = m.initEvents().initBatches(static_cast<unsigned>(batches_.size()));
+    for (unsigned i = 0; i < batches_.size(); ++i) {
+      const Batch& batch = batches_[i];
+      auto events = list[i];
+      events.setKind(batch.kind);
+      events.setTier(batch.tier);
+      events.setRequest(batch.request);
+      events.setSession(batch.session);
+      events.setTenant(batch.tenant);
+      events.setHints(batch.hints);
+      events.setBytes(batch.bytes);
+      const auto part = [&](const std::vector<uint32_t>& all) {
+        return data_of(std::span<const uint32_t>(all).subspan(batch.begin, batch.count));
+      };
+      events.setBlocks(part(blocks_));
+      if (batch.described) {
+        events.setParents(part(parents_));
+        events.setDepths(part(depths_));
+        events.setTokens(part(tokens_));
+      }
+    }
+  });
+  batches_.clear();
+  blocks_.clear();
+  parents_.clear();
+  depths_.clear();
+  tokens_.clear();
+}
+
+}  // namespace troupe::prefix

@@ -1,0 +1,174 @@
+// Purge with its receipt, status, and who waits for whom.
+#include "actors/prefix_index/prefix_index.h"
+#include "runtime/core/gauges.h"
+
+#include <algorithm>
+#include <string>
+
+namespace troupe {
+
+std::vector<uint32_t> PrefixIndex::purge_roots(wire::Purge::Reader purge) const {
+  std::vector<uint32_t> roots;
+  const auto scope = purge.getScope();
+  if (scope == wire::PurgeScope::PREFIX) {
+    const auto keys = span_of<BlockKey>(purge.getKeys());
+    // The path may be of any make: an operator names content, not formats.
+    for (size_t c = 0; c < config_.class_tokens.size() && !keys.empty(); ++c) {
+      for (const bool opaque : {false, true}) {
+        const uint8_t make = prefix::make_of(static_cast<uint8_t>(c), opaque);
+        uint32_t at = kNoBlock;
+        size_t matched = 0;
+        for (; matched < keys.size(); ++matched) {
+          const uint32_t child = tree_.find_child(at, keys[matched], make);
+          if (child == kNoBlock) {
+            break;
+          }
+          at = child;
+        }
+        if (matched == keys.size()) {
+          roots.push_back(at);
+        }
+      }
+    }
+    return roots;
+  }
+  for (uint32_t block = 0; block < tree_.capacity(); ++block) {
+    if (tree_.live(block) &&
+        (scope == wire::PurgeScope::ALL ||
+         (scope == wire::PurgeScope::TENANT && tree_.tenant(block) == purge.getId()) ||
+         (scope == wire::PurgeScope::DOMAIN && tree_.domain(block) == purge.getId()))) {
+      roots.push_back(block);
+    }
+  }
+  return roots;
+}
+
+void PrefixIndex::on_purge(wire::Purge::Reader purge, StepContext& cx) {
+  const uint64_t leases = tree_.live_leases();
+  uint64_t before[kTierCount];
+  for (uint8_t tier = 0; tier < kTierCount; ++tier) {
+    before[tier] = tree_.live_on(tier);
+  }
+  const uint64_t blocks_before = tree_.live_blocks();
+  // What hangs on a purged block goes with it, whoever's it is: without its parent it can't be
+  // found.
+  std::vector<uint32_t> gone;
+  std::vector<bool> taken(tree_.capacity(), false);
+  std::vector<uint32_t> roots = purge_roots(purge);
+  std::stable_sort(roots.begin(), roots.end(),
+                   [&](uint32_t a, uint32_t b) { return tree_.depth(a) < tree_.depth(b); });
+  for (const uint32_t root : roots) {
+    if (taken[root]) {
+      continue;
+    }
+    const size_t begin = gone.size();
+    tree_.collect_subtree(root, gone);
+    for (size_t i = begin; i < gone.size(); ++i) {
+      taken[gone[i]] = true;
+    }
+  }
+  remove_blocks(gone, kTierCount);
+  events_.flush(cx.out);
+  send_released(0, false, cx);
+  send_ready(cx);
+  const Gauge receipt[] = {
+      {"purged.blocks", blocks_before - tree_.live_blocks()},
+      {"purged.device", before[0] - tree_.live_on(0)},
+      {"purged.host", before[1] - tree_.live_on(1)},
+      {"purged.disk", before[2] - tree_.live_on(2)},
+      {"purged.remote", before[3] - tree_.live_on(3)},
+      {"purged.detached", leases - tree_.live_leases()},
+  };
+  send_gauges(cx, purge.getControl(), receipt);
+}
+
+void PrefixIndex::answer_status(uint64_t control, StepContext& cx) {
+  const Gauge gauges[] = {
+      {"prefix_index.blocks", tree_.live_blocks()},
+      {"prefix_index.device", tree_.live_on(0)},
+      {"prefix_index.host", tree_.live_on(1)},
+      {"prefix_index.disk", tree_.live_on(2)},
+      {"prefix_index.remote", tree_.live_on(3)},
+      {"prefix_index.runs", tree_.runs()},
+      {"prefix_index.leases", tree_.live_leases()},
+      {"prefix_index.requests", rows_.size()},
+      {"prefix_index.pending", pending_.size()},
+      {"prefix_index.waiting", waiting_},
+      {"prefix_index.waits", waits_},
+      {"prefix_index.folded", folded_},
+      {"prefix_index.refused", refused_},
+      {"prefix_index.mismatched", mismatched_},
+      {"prefix_index.stray", stray_},
+      {"prefix_index.unexpected", unexpected_.count},
+  };
+  send_gauges(cx, control, gauges);
+}
+
+void PrefixIndex::set_pending(Row& row) {
+  clear_pending(row);
+  const uint32_t next = row.reach();
+  if (row.cut || next >= row.publishable()) {
+    return;
+  }
+  row.pending_key = row.keys[next];
+  row.pending = pending_.emplace(PendingKey{row.make, row.pending_key}, row.request).second;
+}
+
+void PrefixIndex::clear_pending(Row& row) {
+  if (row.pending) {
+    pending_.erase({row.make, row.pending_key});
+    row.pending = false;
+  }
+}
+
+void PrefixIndex::stop_waiting(Row& row) {
+  if (row.waiting) {
+    row.waiting = false;
+    --waiting_;
+  }
+  row.waits_request = 0;
+  row.waits_block = kNoBlock;
+}
+
+void PrefixIndex::wake_for_block(uint32_t block) {
+  if (waiting_ == 0) {
+    return;
+  }
+  for (auto& [id, row] : rows_) {
+    if (row.waiting && row.waits_block == block) {
+      stop_waiting(row);
+      ready_.push_back(id);
+    }
+  }
+}
+
+void PrefixIndex::wake_for_request(const Row& computing, bool gone) {
+  if (waiting_ == 0) {
+    return;
+  }
+  const uint32_t next = computing.reach();
+  for (auto& [id, row] : rows_) {
+    if (!row.waiting || row.waits_request != computing.request) {
+      continue;
+    }
+    // While the other computes what this one needs next as well, it would only be held again.
+    const bool still = !gone && computing.pending && row.make == computing.make &&
+                       next < row.publishable() && row.keys[next] == computing.pending_key;
+    if (!still) {
+      stop_waiting(row);
+      ready_.push_back(id);
+    }
+  }
+}
+
+void PrefixIndex::send_ready(StepContext& cx) {
+  if (ready_.empty()) {
+    return;
+  }
+  std::sort(ready_.begin(), ready_.end());
+  cx.out.send(Kind::READY, data_words(ready_.size() * sizeof(uint64_t)),
+              [&](wire::Message::Builder m) { m.initReady().setRequests(data_of(ready_)); });
+  ready_.clear();
+}
+
+}  // namespace troupe

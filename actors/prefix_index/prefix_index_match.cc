@@ -1,0 +1,243 @@
+// The lookup: what a new row may reuse, what it must wait for, and the step on its way.
+#include "actors/prefix_index/prefix_index.h"
+
+#include <algorithm>
+
+namespace troupe {
+
+using prefix::Motion;
+
+PrefixIndex::Found PrefixIndex::look_up(const Row& row, uint32_t total) {
+  const uint32_t block = block_tokens(row);
+  const bool compare = config_.verify_tokens && !row.opaque();
+  Found found;
+  found.offset = static_cast<uint32_t>(blocks_.size());
+  const uint32_t full = std::min(row.full_keys, total / block);
+  prefix::Lookup lookup;
+  lookup.keys = std::span(row.keys).first(full);
+  lookup.tokens = compare ? std::span<const uint32_t>(row.tokens) : std::span<const uint32_t>();
+  lookup.block_tokens = block;
+  lookup.make = row.make;
+  tree_.match(lookup, blocks_, found.obstacle);
+  found.hits = static_cast<uint32_t>(blocks_.size()) - found.offset;
+  found.tokens = found.hits * block;
+  const uint32_t last = found.hits == 0 ? kNoBlock : blocks_.back();
+  const bool tail = found.hits == full && full == row.full_keys && row.listed() > full &&
+                    found.obstacle == kNoBlock && found.tokens + row.tail_tokens <= total;
+  if (tail) {
+    const uint32_t child = tree_.find_child(last, row.keys[full], row.make);
+    const auto tokens =
+        compare ? std::span(row.tokens).subspan(found.tokens, row.tail_tokens) : lookup.tokens;
+    if (child != kNoBlock && tree_.motion(child) != Motion::kNone) {
+      found.obstacle = child;
+    } else if (child != kNoBlock && tree_.count(child) == row.tail_tokens &&
+               (!compare || tree_.same_tokens(child, tokens))) {
+      blocks_.push_back(child);
+      ++found.hits;
+      found.tokens += row.tail_tokens;
+      found.last_partial = row.tail_tokens;
+    }
+  }
+  while (found.device < found.hits && tree_.on(blocks_[found.offset + found.device], 0)) {
+    ++found.device;
+  }
+  // Below a matched block only: its key vouches for the domain and adapter of what hangs on it.
+  if (config_.partial_min_tokens != 0 && !row.opaque() && last != kNoBlock &&
+      found.last_partial == 0) {
+    const size_t end = std::min<size_t>({total, found.tokens + block, row.tokens.size()});
+    if (end > found.tokens) {
+      const auto rest = std::span(row.tokens).subspan(found.tokens, end - found.tokens);
+      found.partial = tree_.best_partial(last, rest, row.make, config_.partial_min_tokens, block);
+    }
+  }
+  return found;
+}
+
+bool PrefixIndex::must_wait(Row& row, const Found& found) {
+  if (found.obstacle != kNoBlock) {
+    row.waits_block = found.obstacle;
+    return true;
+  }
+  if (found.hits < row.publishable()) {
+    const auto computing = pending_.find({row.make, row.keys[found.hits]});
+    if (computing != pending_.end() && computing->second != row.request) {
+      row.waits_request = computing->second;
+      return true;
+    }
+  }
+  return false;
+}
+
+uint32_t PrefixIndex::fork_tokens(const Row& row, uint32_t total) {
+  const Row* parent = row.parent == 0 ? nullptr : rows_.find(row.parent);
+  if (parent == nullptr || parent->make != row.make) {
+    return 0;
+  }
+  if (row.opaque()) {
+    const size_t n = std::min(row.full_keys, parent->full_keys);
+    const auto end = row.keys.begin() + static_cast<ptrdiff_t>(n);
+    const auto differ = std::mismatch(row.keys.begin(), end, parent->keys.begin()).first;
+    return static_cast<uint32_t>(differ - row.keys.begin()) * block_tokens(row);
+  }
+  if (row.domain != parent->domain) {
+    return 0;
+  }
+  const size_t n = std::min<size_t>({row.tokens.size(), parent->tokens.size(), total});
+  const auto end = row.tokens.begin() + static_cast<ptrdiff_t>(n);
+  const auto differ = std::mismatch(row.tokens.begin(), end, parent->tokens.begin()).first;
+  return static_cast<uint32_t>(differ - row.tokens.begin());
+}
+
+void PrefixIndex::enter(Row& row, const Found& found, uint32_t total) {
+  const auto hits = std::span<const uint32_t>(blocks_).subspan(found.offset, found.hits);
+  for (const uint32_t block : hits) {
+    tree_.count_use(block);
+  }
+  const auto on_device = hits.first(found.device);
+  if (!on_device.empty()) {
+    row.anchor = on_device.back();
+    tree_.lease(row.anchor);
+    events_.open(wire::EventKind::HIT, 0, &row);
+    events_.add(tree_, on_device);
+  }
+  row.used = found.device;
+  row.cut = false;
+  const auto below = hits.subspan(found.device);
+  row.loading.assign(below.rbegin(), below.rend());
+  for (uint8_t tier = 1; tier < kTierCount && !below.empty(); ++tier) {
+    events_.open(wire::EventKind::HIT, tier, &row);
+    for (const uint32_t block : below) {
+      if (tree_.on(block, tier)) {
+        events_.add(tree_, block);
+      }
+    }
+  }
+  for (const uint32_t block : below) {
+    tree_.set_motion(block, Motion::kLoading);
+    loads_.emplace(block, row.request);
+  }
+  if (found.partial.block != kNoBlock) {
+    row.partial_source = found.partial.block;
+    tree_.lease(row.partial_source);
+  }
+  if (row.first.done == 0) {
+    row.first = {1, row.listed(), found.hits, found.tokens, found.partial.tokens, 0};
+  }
+  row.total = std::max(row.total, total);
+  set_pending(row);
+}
+
+void PrefixIndex::on_match(wire::Step::Reader step, StepContext& cx) {
+  if (batch_.step != 0) {
+    ++stray_;  // one step is in flight at a time
+    return;
+  }
+  batch_.step = step.getStep();
+  batch_.commits = step.getCommits();
+  for (const auto row : step.getRows()) {
+    batch_.rows.push_back(
+        {row.getRequest(), row.getSequence(), row.getBefore(), row.getTokens(), 0});
+  }
+  for (const auto row : step.getNews()) {
+    batch_.news.push_back({row.getRequest(), row.getSequence(), row.getBudget(), row.getTotal(),
+                           row.getParent(), row.getForce() ? 1U : 0U, row.getBlockClass()});
+  }
+  if (batch_.commits <= published_) {
+    match_batch(cx);
+  }
+}
+
+void PrefixIndex::match_batch(StepContext& cx) {
+  bool load = false;
+  for (const NewIn& in : batch_.news) {
+    Row* row = rows_.find(in.request);
+    if (row == nullptr || row->anchor != kNoBlock || !row->loading.empty()) {
+      stray_ += row == nullptr ? 0 : 1;  // it has entered before and was not given back
+      gone_.push_back(in.request);
+      continue;
+    }
+    stop_waiting(*row);
+    const Found found = look_up(*row, in.total);
+    if (in.force == 0 && must_wait(*row, found)) {
+      blocks_.resize(found.offset);
+      row->waiting = true;
+      ++waiting_;
+      ++waits_;
+      held_.push_back(row->request);
+      continue;
+    }
+    enter(*row, found, in.total);
+    load = load || found.hits > found.device;
+    const uint32_t cached = found.tokens + found.partial.tokens;
+    const uint32_t left = std::max(1U, in.total - std::min(in.total, cached));
+    news_.push_back(
+        {in, found, row->listed(), fork_tokens(*row, in.total), std::min(in.budget, left)});
+  }
+  events_.flush(cx.out);
+  const bool empty = news_.empty() && batch_.rows.empty();
+  if (empty || !held_.empty() || !gone_.empty()) {
+    send_held(empty, cx);
+  }
+  if (!empty) {
+    const size_t words = batch_.rows.size() * 4 + news_.size() * 12 +
+                         data_words(blocks_.size() * sizeof(uint32_t)) + 8;
+    cx.out.send(load ? Kind::LOAD : Kind::RESERVE, words, [&](wire::Message::Builder m) {
+      fill_step(load ? m.initLoad() : m.initReserve());
+    });
+  }
+  batch_.step = 0;
+  batch_.rows.clear();
+  batch_.news.clear();
+  news_.clear();
+  blocks_.clear();
+  held_.clear();
+  gone_.clear();
+}
+
+void PrefixIndex::send_held(bool empty, StepContext& cx) {
+  cx.out.send(Kind::HELD, data_words(held_.size() * 8) + data_words(gone_.size() * 8),
+              [&](wire::Message::Builder m) {
+                auto held = m.initHeld();
+                held.setStep(batch_.step);
+                held.setWaiting(data_of(held_));
+                held.setGone(data_of(gone_));
+                held.setStepEmpty(empty);
+              });
+}
+
+void PrefixIndex::fill_step(wire::Step::Builder out) const {
+  out.setStep(batch_.step);
+  out.setCommits(batch_.commits);
+  out.setBlocks(data_of(blocks_));
+  auto rows = out.initRows(static_cast<unsigned>(batch_.rows.size()));
+  for (unsigned i = 0; i < batch_.rows.size(); ++i) {
+    rows[i].setRequest(batch_.rows[i].request);
+    rows[i].setSequence(batch_.rows[i].sequence);
+    rows[i].setBefore(batch_.rows[i].before);
+    rows[i].setTokens(batch_.rows[i].tokens);
+  }
+  auto news = out.initNews(static_cast<unsigned>(news_.size()));
+  for (unsigned i = 0; i < news_.size(); ++i) {
+    const NewOut& row = news_[i];
+    auto to = news[i];
+    to.setRequest(row.in.request);
+    to.setSequence(row.in.sequence);
+    to.setBudget(row.in.budget);
+    to.setTotal(row.in.total);
+    to.setForce(row.in.force != 0);
+    to.setBlockClass(static_cast<uint8_t>(row.in.block_class));
+    to.setParent(row.in.parent);
+    to.setHitBlocks(row.found.hits);
+    to.setHitTokens(row.found.tokens);
+    to.setDeviceBlocks(row.found.device);
+    to.setOffset(row.found.offset);
+    to.setPartialSource(row.found.partial.block);
+    to.setPartialTokens(row.found.partial.tokens);
+    to.setTokens(row.tokens);
+    to.setListedBlocks(row.listed);
+    to.setLastPartial(row.found.last_partial);
+    to.setForkTokens(row.fork_tokens);
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,142 @@
+// Digest, invariants, save and load.
+#include "actors/prefix_index/prefix_index.h"
+
+#include <string>
+
+namespace troupe {
+
+Digest PrefixIndex::digest() const noexcept {
+  Digest d = tree_.digest();
+  rows_.digest(d);
+  for (const auto& [key, request] : pending_) {
+    d.add(key.make).add(key.key.w[0]).add(request);
+  }
+  d.add(batch_.step).add(batch_.rows.size()).add(batch_.news.size());
+  return d.add(published_).add(waits_).add(folded_).add(refused_).add(stray_);
+}
+
+Status PrefixIndex::check_quick() const {
+  if (unexpected_.count != 0) {
+    return Status(Code::kInternal, "prefix_index: unexpected messages " +
+                                       std::to_string(unexpected_.count) + ", the last of kind " +
+                                       std::to_string(static_cast<unsigned>(unexpected_.last)));
+  }
+  if (tree_.live_on(0) > tree_.live_blocks() || tree_.live_blocks() > config_.capacity_blocks ||
+      waiting_ > rows_.size() || pending_.size() > rows_.size()) {
+    return Status(Code::kInternal, "prefix_index: counts of blocks or rows are out of range");
+  }
+  return Status::ok();
+}
+
+Status PrefixIndex::check() const {
+  TROUPE_TRY(check_quick());
+  TROUPE_TRY(tree_.check());
+  std::map<uint32_t, uint32_t> leases;
+  uint32_t waiting = 0;
+  size_t pending = 0;
+  size_t loads = 0;
+  for (const auto& [id, row] : rows_) {
+    const auto bad = [&, id = id](const std::string& what) {
+      return Status(Code::kInternal, "prefix_index: request " + std::to_string(id) + " " + what);
+    };
+    waiting += row.waiting ? 1 : 0;
+    pending += row.pending ? 1 : 0;
+    loads += row.loading.size();
+    if (row.partial_source != kNoBlock) {
+      ++leases[row.partial_source];
+    }
+    if (row.pending) {
+      const auto found = pending_.find({row.make, row.pending_key});
+      if (found == pending_.end() || found->second != id) {
+        return bad("computes a block that is not registered");
+      }
+    }
+    for (const uint32_t block : row.loading) {
+      const auto owner = loads_.find(block);
+      if (owner == loads_.end() || owner->second != id) {
+        return bad("loads block " + std::to_string(block) + ", which is not registered");
+      }
+    }
+    if (row.anchor == kNoBlock) {
+      if (row.used != 0) {
+        return bad("uses " + std::to_string(row.used) + " blocks but has no anchor");
+      }
+      continue;
+    }
+    ++leases[row.anchor];
+    if (!tree_.live(row.anchor) || !tree_.on(row.anchor, 0) ||
+        tree_.depth(row.anchor) + 1 != row.used || tree_.make(row.anchor) != row.make ||
+        tree_.domain(row.anchor) != row.domain) {
+      return bad("has anchor " + std::to_string(row.anchor) + ", which is not its path's end");
+    }
+  }
+  if (waiting != waiting_ || pending != pending_.size() || loads != loads_.size()) {
+    return Status(Code::kInternal, "prefix_index: " + std::to_string(waiting) + " rows wait, " +
+                                       std::to_string(waiting_) + " counted; " +
+                                       std::to_string(pending) + " compute, " +
+                                       std::to_string(pending_.size()) + " registered; " +
+                                       std::to_string(loads) + " loads, " +
+                                       std::to_string(loads_.size()) + " registered");
+  }
+  uint64_t total = 0;
+  for (const auto& [block, count] : leases) {
+    total += count;
+    if (!tree_.live(block) || tree_.leases(block) != count) {
+      return Status(Code::kInternal, "prefix_index: block " + std::to_string(block) + " has " +
+                                         std::to_string(tree_.leases(block)) +
+                                         " leases, its users hold " + std::to_string(count));
+    }
+  }
+  return total == tree_.live_leases()
+             ? Status::ok()
+             : Status(Code::kInternal, "prefix_index: " + std::to_string(tree_.live_leases()) +
+                                           " leases, users hold " + std::to_string(total));
+}
+
+Status PrefixIndex::save(StateSink& sink) const {
+  sink.u32(1);
+  tree_.save(sink);
+  rows_.save(sink);
+  for (const uint64_t v :
+       {published_, waits_, folded_, refused_, mismatched_, stray_, batch_.step, batch_.commits}) {
+    sink.u64(v);
+  }
+  sink.array(batch_.rows);
+  sink.array(batch_.news);
+  return Status::ok();
+}
+
+Status PrefixIndex::load(StateSource& source) {
+  if (const uint32_t schema = source.u32(); schema != 1) {
+    return Status(Code::kUnsupported,
+                  "prefix_index: state schema " + std::to_string(schema) + ", not 1");
+  }
+  TROUPE_TRY(tree_.load(source));
+  TROUPE_TRY(rows_.load(source));
+  for (uint64_t* v : {&published_, &waits_, &folded_, &refused_, &mismatched_, &stray_,
+                      &batch_.step, &batch_.commits}) {
+    *v = source.u64();
+  }
+  batch_.rows = source.array<RunIn>();
+  batch_.news = source.array<NewIn>();
+  TROUPE_TRY(source.status());
+  pending_.clear();
+  loads_.clear();
+  waiting_ = 0;
+  for (const auto& [id, row] : rows_) {
+    if (row.block_class() >= config_.class_tokens.size()) {
+      return Status(Code::kCorrupt, "prefix_index: request " + std::to_string(id) +
+                                        " has block class " + std::to_string(row.block_class()));
+    }
+    waiting_ += row.waiting ? 1 : 0;
+    if (row.pending) {
+      pending_.emplace(PendingKey{row.make, row.pending_key}, id);
+    }
+    for (const uint32_t block : row.loading) {
+      loads_.emplace(block, id);
+    }
+  }
+  return check();
+}
+
+}  // namespace troupe
