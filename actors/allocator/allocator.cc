@@ -6,7 +6,9 @@
 namespace troupe {
 
 Allocator::Allocator(AllocatorConfig config)
-    : config_(std::move(config)), rows_(config_.capacity_blocks), ids_(config_.capacity_blocks),
+    : config_(std::move(config)),
+      rows_(config_.capacity_blocks),
+      ids_(config_.capacity_blocks),
       sequences_(config_.max_sequences) {
   for (size_t t = 0; t < kTierCount; ++t) {
     pools_[t] = SlotPool(config_.granules[t]);
@@ -17,7 +19,8 @@ Allocator::Allocator(AllocatorConfig config)
 }
 
 void Allocator::step(const Envelope& in, StepContext& cx) noexcept {
-  // Integral of used memory over time, for the mean; ticks are cut to microseconds to stay in range.
+  // Integral of used memory over time, for the mean; ticks are cut to microseconds to stay in
+  // range.
   if (first_tick_.ns == 0) {
     first_tick_ = cx.now;
     used_since_ = cx.now;
@@ -27,13 +30,26 @@ void Allocator::step(const Envelope& in, StepContext& cx) noexcept {
     used_since_ = cx.now;
   }
   switch (in.message.which()) {
-    case Kind::RESERVE: on_reserve(in.message.getReserve(), cx); break;
-    case Kind::COMMIT: on_commit(in.message.getCommit(), cx); break;
-    case Kind::FOLDED: on_folded(in.message.getFolded()); break;
-    case Kind::PLACE: on_place(in.message.getPlace(), cx); break;
-    case Kind::RELEASED: on_released(in.message.getReleased(), cx); break;
-    case Kind::STATUS_ASK: answer_status(in.message.getStatusAsk().getControl(), cx); break;
-    default: unexpected_.note(in.message.which());
+    case Kind::RESERVE:
+      on_reserve(in.message.getReserve(), cx);
+      break;
+    case Kind::COMMIT:
+      on_commit(in.message.getCommit(), cx);
+      break;
+    case Kind::FOLDED:
+      on_folded(in.message.getFolded());
+      break;
+    case Kind::PLACE:
+      on_place(in.message.getPlace(), cx);
+      break;
+    case Kind::RELEASED:
+      on_released(in.message.getReleased(), cx);
+      break;
+    case Kind::STATUS_ASK:
+      answer_status(in.message.getStatusAsk().getControl(), cx);
+      break;
+    default:
+      unexpected_.note(in.message.which());
   }
   peak_used_ = std::max(peak_used_, pools_[0].used());
 }
@@ -101,9 +117,15 @@ void Allocator::ref(uint32_t block) {
 void Allocator::unref(uint32_t block) {
   TROUPE_ASSERT(rows_[block].refs > 0);
   const bool was = is_idle(block);
-  --rows_[block].refs;
+  BlockRow& row = rows_[block];
+  --row.refs;
   --refs_total_;
   note_idle(block, was);
+  if (row.refs == 0 && row.leaving) {
+    free_slot(block, Tier::kDevice, row.quarantine);
+    row.leaving = false;
+    row.quarantine = false;
+  }
   free_if_unused(block);
 }
 

@@ -1,22 +1,24 @@
-// allocator: owns slots, generations, operations in flight and block tables. Reserves all device slots
-// that a step needs, or none of a sequence's; short of room it has eviction free what is idle.
+// allocator: owns slots, generations, operations in flight and block tables. Reserves all device
+// slots that a step needs, or none of a sequence's; short of room it has eviction free what is
+// idle.
 //   prefix_index | tiering | scheduler -reserve-> allocator -run-> device_stream
-//   scheduler -commit-> allocator -publish-> prefix_index;  tiering -place-> allocator -placed-> tiering
-// Invariants (reliability.md §3): a block's handle is free, or it has refs > 0, or is indexed, or has an
-// operation in flight; refs = entries in tables; a slot is given back only when the block's last
-// operation ended; free + used + quarantined = capacity of every tier.
-// After PagedAttention's block tables (Kwon et al., SOSP 2023).
+//   scheduler -commit-> allocator -publish-> prefix_index;  tiering -place-> allocator -placed->
+//   tiering
+// Invariants (reliability.md §3): a block's handle is free, or it has refs > 0, or is indexed, or
+// has an operation in flight; refs = entries in tables; a slot is given back only when the block's
+// last operation ended; free + used + quarantined = capacity of every tier. After PagedAttention's
+// block tables (Kwon et al., SOSP 2023).
 #pragma once
-
-#include <array>
-#include <deque>
-#include <vector>
 
 #include "actors/allocator/id_pool.h"
 #include "actors/allocator/slot_pool.h"
 #include "runtime/base/ids.h"
 #include "runtime/core/actor_core.h"
 #include "runtime/core/wire.h"
+
+#include <array>
+#include <deque>
+#include <vector>
 
 namespace troupe {
 
@@ -26,7 +28,7 @@ struct AllocatorConfig {
   std::vector<uint32_t> class_tokens = {16};    // tokens of one block, by block class
   uint32_t capacity_blocks = 0;                 // block handles are below
   uint32_t max_sequences = 256;
-  uint32_t free_reserve = 0;                    // device granules kept free by demoting ahead of need
+  uint32_t free_reserve = 0;  // device granules kept free by demoting ahead of need
 };
 
 class Allocator {
@@ -54,14 +56,16 @@ class Allocator {
     uint32_t generation = 0;  // of the handle: + 1 at each reuse
     uint16_t in_flight = 0;   // operations on its slots
     uint8_t block_class = 0;
-    bool indexed = false;     // the prefix index knows it, or is being told
+    bool indexed : 1 = false;     // the prefix index knows it, or is being told
+    bool leaving : 1 = false;     // its device slot is free as soon as no table names it
+    bool quarantine : 1 = false;  // and is not to be used again then
   };
   struct Sequence {
-    uint64_t request = 0;     // 0: free
+    uint64_t request = 0;  // 0: free
     uint8_t block_class = 0;
-    uint32_t published = 0;   // leading blocks that were handed to the index, or came from it
-    uint32_t told = 0;        // leading blocks of the table that the engine knows as they are
-    uint32_t valid = 0;       // tokens that were valid before the step in flight
+    uint32_t published = 0;  // leading blocks that were handed to the index, or came from it
+    uint32_t told = 0;       // leading blocks of the table that the engine knows as they are
+    uint32_t valid = 0;      // tokens that were valid before the step in flight
     std::vector<uint32_t> table;
   };
   struct RunRow {
@@ -73,19 +77,19 @@ class Allocator {
     uint32_t sequence, total, parent, hits, hit_tokens, on_device, offset, partial_source,
         partial_tokens, tokens, last_partial, fork_tokens;
     uint8_t block_class;
-    bool in = true;           // fits
+    bool in = true;  // fits
   };
   struct PendingStep {
-    uint64_t step = 0;        // 0: none waits
+    uint64_t step = 0;  // 0: none waits
     std::vector<RunRow> rows;
     std::vector<NewRow> news;
     std::vector<uint32_t> blocks;
-    uint64_t last_free = 0;   // free granules when the last reclaim was sent
+    uint64_t last_free = 0;  // free granules when the last reclaim was sent
   };
   struct PendingPlace {
     uint8_t from = 0;
     uint8_t to = 0;
-    bool asked = false;       // reclaimed for once
+    bool asked = false;  // reclaimed for once
     std::vector<uint32_t> blocks;
   };
 
@@ -106,6 +110,7 @@ class Allocator {
   // allocator_commit.cc
   void on_commit(wire::Commit::Reader commit, StepContext& cx);
   void on_folded(wire::Folded::Reader folded);
+  void replace_in_tables(uint32_t index, uint32_t duplicate, uint32_t canonical);
   void release_table(Sequence& sequence);
   // allocator_tiers.cc
   void on_place(wire::Place::Reader place, StepContext& cx);
@@ -157,18 +162,18 @@ class Allocator {
   PendingStep pending_;
   std::deque<PendingPlace> places_waiting_;
   std::array<bool, kTierCount> reclaim_open_{};
-  std::vector<CopyRow> loads_;   // of the step being built; empty between messages
+  std::vector<CopyRow> loads_;  // of the step being built; empty between messages
   std::vector<CopyRow> cows_;
   uint32_t next_id_hint_ = 0;
   uint32_t next_slot_generation_ = 1;
   uint64_t refs_total_ = 0;
-  uint64_t idle_granules_ = 0;   // device granules of blocks that could be evicted
-  uint32_t peak_used_ = 0;       // device granules
-  uint64_t used_tick_sum_ = 0;   // used granules x ticks / 2^10, for the mean
+  uint64_t idle_granules_ = 0;  // device granules of blocks that could be evicted
+  uint32_t peak_used_ = 0;      // device granules
+  uint64_t used_tick_sum_ = 0;  // used granules x ticks / 2^10, for the mean
   Tick used_since_;
   Tick first_tick_;
   uint64_t copied_ = 0;
-  uint64_t evicted_ = 0;         // device slots given up by indexed blocks
+  uint64_t evicted_ = 0;  // device slots given up by indexed blocks
   uint64_t stray_ = 0;
   Unexpected unexpected_;
 };

@@ -1,7 +1,7 @@
 // Invariants by full sweep, digest, save and load of the allocator.
-#include <string>
-
 #include "actors/allocator/allocator.h"
+
+#include <string>
 
 namespace troupe {
 
@@ -75,9 +75,9 @@ Status Allocator::check() const {
   for (size_t t = 0; t < kTierCount; ++t) {
     TROUPE_TRY(pools_[t].check());
     if (used[t] != pools_[t].used()) {
-      return Status(Code::kInternal,
-                    "allocator: blocks hold " + std::to_string(used[t]) + " granules of tier " +
-                        std::to_string(t) + ", the pool counts " + std::to_string(pools_[t].used()));
+      return Status(Code::kInternal, "allocator: blocks hold " + std::to_string(used[t]) +
+                                         " granules of tier " + std::to_string(t) +
+                                         ", the pool counts " + std::to_string(pools_[t].used()));
     }
   }
   if (idle != idle_granules_ || total != refs_total_) {
@@ -125,7 +125,8 @@ Status Allocator::save(StateSink& sink) const {
     sink.u32(row.generation);
     sink.u32(row.in_flight);
     sink.u8(row.block_class);
-    sink.u8(row.indexed ? 1 : 0);
+    sink.u8(static_cast<uint8_t>((row.indexed ? 1 : 0) | (row.leaving ? 2 : 0) |
+                                 (row.quarantine ? 4 : 0)));
     for (size_t t = 0; t < kTierCount; ++t) {
       if (!places_[t].empty()) {
         sink.u32(places_[t][block].first);
@@ -157,7 +158,8 @@ Status Allocator::save(StateSink& sink) const {
 
 Status Allocator::load(StateSource& source) {
   if (const uint32_t schema = source.u32(); schema != 1) {
-    return Status(Code::kUnsupported, "allocator: state schema " + std::to_string(schema) + ", not 1");
+    return Status(Code::kUnsupported,
+                  "allocator: state schema " + std::to_string(schema) + ", not 1");
   }
   for (SlotPool& pool : pools_) {
     TROUPE_TRY(pool.load(source));
@@ -176,7 +178,10 @@ Status Allocator::load(StateSource& source) {
     row.generation = source.u32();
     row.in_flight = static_cast<uint16_t>(source.u32());
     row.block_class = source.u8();
-    row.indexed = source.u8() != 0;
+    const uint8_t flags = source.u8();
+    row.indexed = (flags & 1) != 0;
+    row.leaving = (flags & 2) != 0;
+    row.quarantine = (flags & 4) != 0;
     for (size_t t = 0; t < kTierCount; ++t) {
       if (!places_[t].empty()) {
         places_[t][block].first = source.u32();

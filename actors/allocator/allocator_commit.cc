@@ -1,12 +1,14 @@
-// What a step filled is handed to the prefix index with its block ids; what ended gives its table back.
-#include <algorithm>
-
+// What a step filled is handed to the prefix index with its block ids; what ended gives its table
+// back.
 #include "actors/allocator/allocator.h"
+
+#include <algorithm>
 
 namespace troupe {
 
 void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
-  // Ids are collected before any table is given back, so that a handle is not reused under the frame.
+  // Ids are collected before any table is given back, so that a handle is not reused under the
+  // frame.
   std::vector<uint32_t> sealed;
   struct Range {
     uint32_t first = 0;
@@ -22,8 +24,8 @@ void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
     }
     Sequence& sequence = sequences_[row.getSequence()];
     const uint32_t block = tokens_of(sequence.block_class);
-    const uint32_t valid = std::min<uint32_t>(
-        row.getSealed(), static_cast<uint32_t>(sequence.table.size()) * block);
+    const uint32_t valid =
+        std::min<uint32_t>(row.getSealed(), static_cast<uint32_t>(sequence.table.size()) * block);
     const bool ends = row.getEnding() != wire::Ending::RUNNING;
     const bool partial = ends && valid % block != 0;
     const uint32_t end = valid / block + (partial ? 1 : 0);
@@ -45,6 +47,7 @@ void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
   cx.out.send(Kind::PUBLISH, words, [&](wire::Message::Builder m) {
     auto publish = m.initPublish();
     publish.setStep(commit.getStep());
+    publish.setNumber(commit.getNumber());
     publish.setRows(commit.getRows());
     publish.setTokens(commit.getTokens());
     publish.setKeys(commit.getKeys());
@@ -71,19 +74,17 @@ void Allocator::on_folded(wire::Folded::Reader folded) {
   for (const auto fold : folded.getFolds()) {
     const uint32_t duplicate = fold.getDuplicate();
     const uint32_t canonical = fold.getCanonical();
-    if (duplicate >= rows_.size() || !rows_[duplicate].indexed ||
+    if (duplicate >= rows_.size() || ids_.is_free(duplicate) ||
         (canonical != kNoBlock && canonical >= rows_.size())) {
       ++stray_;
       continue;
     }
-    Sequence* sequence = fold.getSequence() < sequences_.size() &&
-                                 sequences_[fold.getSequence()].request == fold.getRequest()
-                             ? &sequences_[fold.getSequence()]
-                             : nullptr;
-    const uint32_t index = fold.getIndex();
-    const bool stands = sequence != nullptr && index < sequence->table.size() &&
-                        sequence->table[index] == duplicate;
-    if (canonical != kNoBlock && !has(canonical, Tier::kDevice) && has(duplicate, Tier::kDevice)) {
+    if (canonical == kNoBlock) {
+      set_indexed(duplicate, false);  // not accepted: private to the tables that it stands in
+      free_if_unused(duplicate);
+      continue;
+    }
+    if (!has(canonical, Tier::kDevice) && has(duplicate, Tier::kDevice)) {
       // The canonical block lay lower only: the fresh copy becomes its device slot.
       const bool was_canonical = is_idle(canonical);
       const bool was_duplicate = is_idle(duplicate);
@@ -92,19 +93,22 @@ void Allocator::on_folded(wire::Folded::Reader folded) {
       note_idle(canonical, was_canonical);
       note_idle(duplicate, was_duplicate);
     }
-    if (stands && canonical != kNoBlock) {
-      sequence->table[index] = canonical;
-      sequence->told = std::min(sequence->told, index);
-      ref(canonical);
-    }
     set_indexed(duplicate, false);
-    if (stands && canonical != kNoBlock) {
+    replace_in_tables(fold.getIndex(), duplicate, canonical);
+    free_if_unused(duplicate);
+  }
+}
+
+/// Forks share the leading part of a table, so the duplicate stands at one place in all that have
+/// it.
+void Allocator::replace_in_tables(uint32_t index, uint32_t duplicate, uint32_t canonical) {
+  for (size_t i = 0; i < sequences_.size() && rows_[duplicate].refs > 0; ++i) {
+    Sequence& sequence = sequences_[i];
+    if (index < sequence.table.size() && sequence.table[index] == duplicate) {
+      sequence.table[index] = canonical;
+      sequence.told = std::min(sequence.told, index);
+      ref(canonical);
       unref(duplicate);
-    } else {
-      free_if_unused(duplicate);
-      if (stands) {
-        sequence->published = std::min(sequence->published, index);
-      }
     }
   }
 }

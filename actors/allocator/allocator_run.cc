@@ -1,7 +1,7 @@
 // A reserved step: tables are built and grown, and the run goes to the device stream.
-#include <algorithm>
-
 #include "actors/allocator/allocator.h"
+
+#include <algorithm>
 
 namespace troupe {
 
@@ -49,7 +49,12 @@ void Allocator::enter(const NewRow& row) {
       from = static_cast<Tier>(static_cast<int>(from) + 1);
       TROUPE_ASSERT(static_cast<int>(from) < kTierCount);  // the index knows where a block lies
     }
-    TROUPE_ASSERT(!has(block, Tier::kDevice) && take_slot(block, Tier::kDevice));
+    if (has(block, Tier::kDevice)) {
+      rows_[block].leaving =
+          false;  // a slot that another table has not given up yet is loaded anew
+    } else {
+      TROUPE_ASSERT(take_slot(block, Tier::kDevice));
+    }
     ++rows_[block].in_flight;
     loads_.push_back({block, 0, kNoBlock, from});
   }

@@ -1,8 +1,8 @@
-// Reservation: all device slots of the running rows or none, each new row wholly or not at all, in their
-// order. Short of room, idle blocks are reclaimed first; the step waits here meanwhile.
-#include <algorithm>
-
+// Reservation: all device slots of the running rows or none, each new row wholly or not at all, in
+// their order. Short of room, idle blocks are reclaimed first; the step waits here meanwhile.
 #include "actors/allocator/allocator.h"
+
+#include <algorithm>
 
 namespace troupe {
 
@@ -20,16 +20,18 @@ void Allocator::on_reserve(wire::Step::Reader step, StepContext& cx) {
       ++stray_;
       continue;
     }
-    pending_.rows.push_back({row.getRequest(), row.getSequence(), row.getBefore(), row.getTokens()});
+    pending_.rows.push_back(
+        {row.getRequest(), row.getSequence(), row.getBefore(), row.getTokens()});
     sequences_[row.getSequence()].valid = row.getBefore();
   }
   const auto blocks = span_of<uint32_t>(step.getBlocks());
   pending_.blocks.assign(blocks.begin(), blocks.end());
   for (const auto row : step.getNews()) {
-    NewRow r{row.getRequest(), row.getSequence(), row.getTotal(), row.getParent(),
-             row.getHitBlocks(), row.getHitTokens(), row.getDeviceBlocks(), row.getOffset(),
-             row.getPartialSource(), row.getPartialTokens(), row.getTokens(), row.getLastPartial(),
-             row.getForkTokens(), row.getBlockClass()};
+    NewRow r{row.getRequest(),       row.getSequence(),  row.getTotal(),
+             row.getParent(),        row.getHitBlocks(), row.getHitTokens(),
+             row.getDeviceBlocks(),  row.getOffset(),    row.getPartialSource(),
+             row.getPartialTokens(), row.getTokens(),    row.getLastPartial(),
+             row.getForkTokens(),    row.getBlockClass()};
     TROUPE_ASSERT(r.sequence < sequences_.size() && sequences_[r.sequence].request == 0 &&
                   r.block_class < config_.class_tokens.size() &&
                   static_cast<size_t>(r.offset) + r.hits <= blocks.size());
@@ -70,7 +72,8 @@ uint32_t Allocator::needed(const NewRow& row) const noexcept {
     const Sequence& parent = sequences_[row.parent];
     shared = std::max(shared, std::min(row.fork_tokens, parent.valid) / block);
   }
-  const uint32_t fresh = (row.total + block - 1) / block - std::min(shared, (row.total + block - 1) / block);
+  const uint32_t fresh =
+      (row.total + block - 1) / block - std::min(shared, (row.total + block - 1) / block);
   return (fresh + row.hits - row.on_device) * config_.class_granules[row.block_class];
 }
 

@@ -1,8 +1,8 @@
 // Slots of the lower tiers, what comes back from the prefix index, and the status answer.
-#include <algorithm>
-
 #include "actors/allocator/allocator.h"
 #include "runtime/core/gauges.h"
+
+#include <algorithm>
 
 namespace troupe {
 
@@ -38,8 +38,8 @@ void Allocator::try_places(uint8_t tier, StepContext& cx) {
     // After one reclaim, what fits goes and the rest is told that there is no room.
     std::vector<bool> placed;
     for (const uint32_t block : pending.blocks) {
-      const bool fits = !has(block, static_cast<Tier>(tier)) &&
-                        take_slot(block, static_cast<Tier>(tier));
+      const bool fits =
+          !has(block, static_cast<Tier>(tier)) && take_slot(block, static_cast<Tier>(tier));
       if (fits) {
         const bool was = is_idle(block);
         ++rows_[block].in_flight;
@@ -78,9 +78,16 @@ void Allocator::on_released(wire::Released::Reader released, StepContext& cx) {
       --row.in_flight;  // an item ends the one operation that a moving block can have
     }
     note_idle(block, was);
-    if (!item.getKept()) {
-      evicted_ += item.getTier() == 0 && row.indexed ? 1 : 0;
-      free_slot(block, static_cast<Tier>(item.getTier()), item.getQuarantine());
+    const auto tier = static_cast<Tier>(item.getTier());
+    if (!item.getKept() && has(block, tier)) {
+      if (tier == Tier::kDevice && row.refs > 0) {
+        // Tables still use it (a purge, a load that failed): it goes with the last of them.
+        row.leaving = true;
+        row.quarantine = item.getQuarantine();
+      } else {
+        evicted_ += tier == Tier::kDevice && row.indexed ? 1 : 0;
+        free_slot(block, tier, item.getQuarantine());
+      }
     }
     if (item.getGone()) {
       set_indexed(block, false);

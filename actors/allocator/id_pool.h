@@ -1,15 +1,15 @@
 // Free numbers 0 … n-1 as a bitmap with two levels of summary: the first free number at or behind a
-// hint in a few word operations. Handles are taken behind each other where they can be, since chains of
-// neighbouring handles need no table in the prefix index (see actors/prefix_index).
+// hint in a few word operations. Handles are taken behind each other where they can be, since
+// chains of neighbouring handles need no table in the prefix index (see actors/prefix_index).
 #pragma once
+
+#include "runtime/base/assert.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "runtime/base/assert.h"
 
 namespace troupe {
 
@@ -28,7 +28,8 @@ class IdPool {
     }
   }
 
-  /// Takes the first free number at or behind `hint`, else the first of all; kNone when none is left.
+  /// Takes the first free number at or behind `hint`, else the first of all; kNone when none is
+  /// left.
   uint32_t take(uint32_t hint) noexcept {
     uint32_t id = find(hint < count_ ? hint : 0);
     if (id == kNone) {
@@ -51,7 +52,9 @@ class IdPool {
     clear(id);
     --free_;
   }
-  bool is_free(uint32_t id) const noexcept { return ((levels_[0][id / 64] >> (id % 64)) & 1U) != 0; }
+  bool is_free(uint32_t id) const noexcept {
+    return ((levels_[0][id / 64] >> (id % 64)) & 1U) != 0;
+  }
   uint32_t free() const noexcept { return free_; }
   uint32_t count() const noexcept { return count_; }
 

@@ -4,12 +4,12 @@
 // Invariant: free + used + quarantined = granules.
 #pragma once
 
+#include "runtime/base/status.h"
+#include "runtime/core/snapshot.h"
+
 #include <cstdint>
 #include <map>
 #include <vector>
-
-#include "runtime/base/status.h"
-#include "runtime/core/snapshot.h"
 
 namespace troupe {
 
@@ -48,8 +48,8 @@ class SlotPool {
   uint32_t granules_;
   uint32_t free_;
   uint32_t quarantined_ = 0;
-  std::map<uint32_t, uint32_t> extents_;              // first -> count, not adjacent
-  std::map<uint32_t, std::vector<uint32_t>> kept_;    // count -> firsts, newest last
+  std::map<uint32_t, uint32_t> extents_;            // first -> count, not adjacent
+  std::map<uint32_t, std::vector<uint32_t>> kept_;  // count -> firsts, newest last
 };
 
 }  // namespace troupe
