@@ -1,12 +1,10 @@
 // The CPU device as its callers see it: the same checks inline, by hand and on worker threads.
 #include "kernels/cpu/cpu_device.h"
 
-#include "kernels/cpu/bytes.h"
+#include "tests/kernels/device_suite.h"
 
 #include <catch2/catch.hpp>
 
-#include <atomic>
-#include <cstring>
 #include <vector>
 
 using namespace troupe;
@@ -52,93 +50,16 @@ Op make_op(OpKind kind, Location dst, Location src, uint64_t seed = 0) {
   return op;
 }
 
-/// Runs `ops` on `stream` to completion and returns the completion.
-Completion run(Device& device, StreamId stream, const std::vector<Op>& ops,
-               std::vector<OpResult>& results) {
-  results.assign(ops.size(), OpResult{Code::kInternal, 0});
-  REQUIRE(device.submit(stream, Batch{ops, results}, 42));
-  REQUIRE(device.synchronize(stream));
-  std::vector<Completion> done(2);
-  REQUIRE(device.poll(done) == 1);
-  return done[0];
-}
-
 }  // namespace
 
-TEST_CASE("fill, store with checksum, load and verify give the same bytes back") {
+TEST_CASE("the suite of every device passes inline, by hand and on threads") {
   const auto execution =
       GENERATE(CpuExecution::kInline, CpuExecution::kThreads, CpuExecution::kManual);
-  Bench b(execution);
-  const StreamId stream = b.stream();
-  std::vector<Op> fill;
-  std::vector<Op> store;
-  std::vector<Op> wipe;
-  std::vector<Op> load;
-  std::vector<Op> verify;
-  for (size_t i = 0; i < kBlocks; ++i) {
-    fill.push_back(make_op(OpKind::kFill, b.on_device(i), {}, 1000 + i));
-    store.push_back(make_op(OpKind::kCopy, b.on_host(kBlocks - 1 - i), b.on_device(i)));
-    store.back().with_checksum = true;
-    wipe.push_back(make_op(OpKind::kFill, b.on_device(i), {}, 5));
-    load.push_back(make_op(OpKind::kCopy, b.on_device(i), b.on_host(kBlocks - 1 - i)));
-    verify.push_back(make_op(OpKind::kVerify, {}, b.on_device(i), 1000 + i));
-  }
-  std::vector<OpResult> results;
-  REQUIRE(run(*b.device, stream, fill, results).failed == 0);
-  REQUIRE(run(*b.device, stream, store, results).failed == 0);
-  for (size_t i = 0; i < kBlocks; ++i) {
-    REQUIRE(results[i].value == checksum_bytes(b.memory.data() + i * kBlock, kBlock));
-  }
-  REQUIRE(run(*b.device, stream, wipe, results).failed == 0);
-  const Completion wiped = run(*b.device, stream, verify, results);
-  REQUIRE(wiped.code == Code::kOk);
-  REQUIRE(wiped.failed == kBlocks);
-  REQUIRE(results[0].code == Code::kCorrupt);
-  REQUIRE(results[0].value < 8);
-  REQUIRE(run(*b.device, stream, load, results).failed == 0);
-  const Completion last = run(*b.device, stream, verify, results);
-  REQUIRE(last.user_data == 42);
-  REQUIRE(last.stream == stream);
-  REQUIRE(last.failed == 0);
-  REQUIRE(results[kBlocks - 1].value == kNoMismatch);
-}
-
-TEST_CASE("a long pipeline over two streams and events keeps its order on threads") {
-  Bench b(CpuExecution::kThreads, 4);
-  const StreamId compute = b.stream();
-  const StreamId copy = b.stream();
-  const EventId produced = b.device->create_event().value();
-  const EventId copied = b.device->create_event().value();
-  constexpr size_t kRounds = 200;
-  std::vector<std::vector<Op>> ops(kRounds * 3);
-  std::vector<std::vector<OpResult>> results(kRounds * 3);
-  const auto submit = [&](StreamId stream, size_t at) {
-    results[at].resize(ops[at].size());
-    REQUIRE(b.device->submit(stream, Batch{ops[at], results[at]}, at));
-  };
-  for (size_t round = 0; round < kRounds; ++round) {
-    for (size_t i = 0; i < 8; ++i) {  // producer fills, the other stream copies out and checks
-      ops[3 * round].push_back(make_op(OpKind::kFill, b.on_device(i), {}, round * 8 + i));
-      ops[3 * round + 1].push_back(make_op(OpKind::kCopy, b.on_host(i), b.on_device(i)));
-      ops[3 * round + 2].push_back(make_op(OpKind::kVerify, {}, b.on_host(i), round * 8 + i));
-    }
-    if (round != 0) {
-      REQUIRE(b.device->wait(compute, copied));
-    }
-    submit(compute, 3 * round);
-    REQUIRE(b.device->record(compute, produced));
-    REQUIRE(b.device->wait(copy, produced));
-    submit(copy, 3 * round + 1);
-    REQUIRE(b.device->record(copy, copied));
-    submit(copy, 3 * round + 2);
-  }
-  REQUIRE(b.device->synchronize(compute));
-  REQUIRE(b.device->synchronize(copy));
-  std::vector<Completion> done(kRounds * 3 + 1);
-  REQUIRE(b.device->poll(done) == kRounds * 3);
-  for (size_t i = 0; i < kRounds * 3; ++i) {
-    REQUIRE(done[i].failed == 0);
-  }
+  Bench b(execution, 4);
+  std::vector<std::byte> host(b.memory.size() / 2);
+  suite::round_trip(*b.device, host, kBlocks / 2, kBlock);
+  Bench pipeline(execution, 4);
+  suite::producer_consumer(*pipeline.device, host, 200, kBlock);
 }
 
 TEST_CASE("the wake-up comes once per quiet time, and poll then finds the completion") {
