@@ -118,14 +118,14 @@ enum class BackendChoice : uint8_t { kAuto = 0, kUring, kPosix };
 struct BlockDeviceOptions {
   std::vector<Fd> files;  // owned by the device from then on; file numbers are positions here
   BackendChoice backend = BackendChoice::kAuto;
-  uint32_t depth = 32;                    // 1 to 1024
-  uint32_t chunk_bytes = 1U << 20;        // 4 KiB to 1 MiB
-  uint32_t queue_limit = 8192;            // requests accepted and not completed
-  uint32_t alignment = 4096;              // power of two, 512 to 65536
-  uint32_t posix_threads = 0;             // 0: min(depth, 16)
-  uint32_t uring_entries = 0;             // submission ring; 0: one place per chunk in flight
-  bool uring_plain = false;               // no task-work flags: what kernels before 5.19 give
-  std::shared_ptr<FaultInjector> faults;  // for tests; null in production
+  uint32_t depth = 32;                      // 1 to 1024
+  uint32_t chunk_bytes = 1U << 20;          // 4 KiB to 1 MiB
+  uint32_t queue_limit = 8192;              // requests accepted and not completed
+  uint32_t alignment = 4096;                // power of two, 512 to 65536
+  uint32_t posix_threads = 0;               // 0: min(depth, 16)
+  uint32_t uring_entries = 0;               // submission ring; 0: one place per chunk in flight
+  bool uring_plain = false;                 // no task-work flags: what kernels before 5.19 give
+  std::shared_ptr<FaultInjector> faults{};  // for tests; null in production
 };
 
 /// Opens the asked-for backend; kAuto probes io_uring and falls back to the pread pool, which is

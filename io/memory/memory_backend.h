@@ -47,7 +47,7 @@ struct MemoryDeviceOptions {
   uint32_t chunk_bytes = 1U << 20;
   uint32_t queue_limit = 8192;
   uint32_t alignment = 512;
-  std::shared_ptr<FaultInjector> faults;  // may be null
+  std::shared_ptr<FaultInjector> faults{};  // may be null
 };
 
 /// A device over `disk`, which must outlive it. Error: invalid_argument.

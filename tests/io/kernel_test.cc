@@ -174,7 +174,7 @@ TEST_CASE("64 in flight overflow a completion ring of 16 and lose nothing", "[io
   BlockDeviceOptions options = options_over(dir, BackendChoice::kUring);
   options.depth = 64;
   options.uring_plain = true;  // deferred task work would never overrun the ring
-  options.uring_entries = 8;  // the completion ring has twice as many places
+  options.uring_entries = 8;   // the completion ring has twice as many places
   auto device = open_block_device(std::move(options));
   REQUIRE(device.is_ok());
   for (int i = 0; i < 20; ++i) {
