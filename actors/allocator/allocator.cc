@@ -10,6 +10,7 @@ Allocator::Allocator(AllocatorConfig config)
       rows_(config_.capacity_blocks),
       ids_(config_.capacity_blocks),
       sequences_(config_.max_sequences) {
+  ahead_.resize(config_.class_granules.size());
   for (size_t t = 0; t < kTierCount; ++t) {
     pools_[t] = SlotPool(config_.granules[t]);
     if (config_.granules[t] > 0) {
@@ -82,7 +83,14 @@ uint32_t Allocator::new_block(uint8_t block_class, uint32_t after) {
 
 bool Allocator::take_slot(uint32_t block, Tier tier) {
   const bool was = is_idle(block);
-  const uint32_t first = pools_[static_cast<size_t>(tier)].take(granules_of(block));
+  std::vector<uint32_t>& ahead = ahead_[rows_[block].block_class];
+  uint32_t first = SlotPool::kNone;
+  if (tier == Tier::kDevice && !ahead.empty()) {
+    first = ahead.back();
+    ahead.pop_back();
+  } else {
+    first = pools_[static_cast<size_t>(tier)].take(granules_of(block));
+  }
   if (first == SlotPool::kNone) {
     return false;
   }

@@ -85,6 +85,11 @@ class Allocator {
     std::vector<NewRow> news;
     std::vector<uint32_t> blocks;
     uint64_t last_free = 0;  // free granules when the last reclaim was sent
+    uint64_t missing = 0;    // granules, of the first new row that did not fit
+  };
+  struct Need {            // of a new row
+    uint32_t handles = 0;  // blocks that are new
+    uint32_t slots = 0;    // these and the loads
   };
   struct PendingPlace {
     uint8_t from = 0;
@@ -97,7 +102,11 @@ class Allocator {
   void on_reserve(wire::Step::Reader step, StepContext& cx);
   void try_step(StepContext& cx);
   uint32_t growth(const RunRow& row) const noexcept;
-  uint32_t needed(const NewRow& row) const noexcept;
+  Need needed(const NewRow& row) const noexcept;
+  bool forks(const NewRow& row) const noexcept;
+  bool take_ahead();
+  void give_back_ahead();
+  void make_room_for_runs(bool may_ask, StepContext& cx);
   void drop_new(NewRow& row);
   void cancel_step(uint64_t missing, StepContext& cx);
   void send_short(uint64_t missing, bool cancelled, StepContext& cx);
@@ -158,6 +167,7 @@ class Allocator {
   std::array<std::vector<Place>, kTierCount> places_;  // by tier, then block; empty where no tier
   std::vector<BlockRow> rows_;
   IdPool ids_;
+  std::vector<std::vector<uint32_t>> ahead_;  // slots of the step at hand by class, next one last
   std::vector<Sequence> sequences_;
   PendingStep pending_;
   std::deque<PendingPlace> places_waiting_;

@@ -74,10 +74,12 @@ void Allocator::on_folded(wire::Folded::Reader folded) {
   for (const auto fold : folded.getFolds()) {
     const uint32_t duplicate = fold.getDuplicate();
     const uint32_t canonical = fold.getCanonical();
-    if (duplicate >= rows_.size() || ids_.is_free(duplicate) ||
-        (canonical != kNoBlock && canonical >= rows_.size())) {
+    if (duplicate >= rows_.size() || (canonical != kNoBlock && canonical >= rows_.size())) {
       ++stray_;
       continue;
+    }
+    if (ids_.is_free(duplicate)) {
+      continue;  // two forks named it, and the first fold was all that there was to do
     }
     if (canonical == kNoBlock) {
       set_indexed(duplicate, false);  // not accepted: private to the tables that it stands in

@@ -60,8 +60,7 @@ void Allocator::enter(const NewRow& row) {
   }
   uint32_t cached = row.hit_tokens + row.partial_tokens;
   uint32_t source = row.partial_source;
-  if (row.parent != kNoSequence && row.parent < sequences_.size() &&
-      sequences_[row.parent].block_class == row.block_class) {
+  if (forks(row)) {
     // A fork shares the parent's table as far as both have the same tokens and the bytes are valid.
     const Sequence& parent = sequences_[row.parent];
     const uint32_t common = std::min({row.fork_tokens, parent.valid, row.total});
@@ -118,6 +117,7 @@ void Allocator::run_step(StepContext& cx) {
       stamp(loads, cows);
     }
   }
+  give_back_ahead();  // a load found its slot there already
   send_run(cx);
   pending_ = PendingStep{};
   const uint32_t reserve = config_.free_reserve;

@@ -62,74 +62,150 @@ uint32_t Allocator::growth(const RunRow& row) const noexcept {
     const BlockRow& tail = rows_[sequence.table[row.before / block]];
     blocks += tail.refs > 1 || tail.indexed ? 1 : 0;
   }
-  return blocks * config_.class_granules[sequence.block_class];
+  return blocks;
 }
 
-uint32_t Allocator::needed(const NewRow& row) const noexcept {
+Allocator::Need Allocator::needed(const NewRow& row) const noexcept {
   const uint32_t block = tokens_of(row.block_class);
   uint32_t shared = row.hits;
-  if (row.parent != kNoSequence && row.parent < sequences_.size()) {
+  if (forks(row)) {
     const Sequence& parent = sequences_[row.parent];
-    shared = std::max(shared, std::min(row.fork_tokens, parent.valid) / block);
+    const uint32_t common = std::min({row.fork_tokens, parent.valid, row.total});
+    shared = common > row.hit_tokens + row.partial_tokens ? common / block : row.hits;
   }
-  const uint32_t fresh =
-      (row.total + block - 1) / block - std::min(shared, (row.total + block - 1) / block);
-  return (fresh + row.hits - row.on_device) * config_.class_granules[row.block_class];
+  const uint32_t wanted = (row.total + block - 1) / block;
+  Need need;
+  need.handles = wanted - std::min(shared, wanted);
+  need.slots = need.handles + row.hits - row.on_device;
+  return need;
+}
+
+bool Allocator::forks(const NewRow& row) const noexcept {
+  return row.parent != kNoSequence && row.parent < sequences_.size() &&
+         sequences_[row.parent].request != 0 &&
+         sequences_[row.parent].block_class == row.block_class;
+}
+
+/// Takes the slots of the whole step, so that it is known that they can be had: with blocks of
+/// several sizes enough granules may be free and still no run long enough. All or none.
+bool Allocator::take_ahead() {
+  std::vector<uint32_t> slots(config_.class_granules.size(), 0);
+  for (const RunRow& row : pending_.rows) {
+    slots[sequences_[row.sequence].block_class] += growth(row);
+  }
+  for (const NewRow& row : pending_.news) {
+    slots[row.block_class] += row.in ? needed(row).slots : 0;
+  }
+  for (size_t c = 0; c < slots.size(); ++c) {
+    for (; slots[c] > 0; --slots[c]) {
+      const uint32_t first = pools_[0].take(config_.class_granules[c]);
+      if (first == SlotPool::kNone) {
+        give_back_ahead();
+        return false;
+      }
+      ahead_[c].push_back(first);
+    }
+    std::reverse(ahead_[c].begin(), ahead_[c].end());
+  }
+  return true;
+}
+
+void Allocator::give_back_ahead() {
+  for (size_t c = 0; c < ahead_.size(); ++c) {
+    for (; !ahead_[c].empty(); ahead_[c].pop_back()) {
+      pools_[0].give(ahead_[c].back(), config_.class_granules[c]);
+    }
+  }
 }
 
 void Allocator::try_step(StepContext& cx) {
-  if (pending_.step == 0 || reclaim_open_[0]) {
+  if (pending_.step == 0) {
     return;
   }
   const uint64_t free = pools_[0].free();
   uint64_t running = 0;
+  uint64_t handles = 0;
   for (const RunRow& row : pending_.rows) {
-    running += growth(row);
+    const uint32_t blocks = growth(row);
+    handles += blocks;
+    running += static_cast<uint64_t>(blocks) *
+               config_.class_granules[sequences_[row.sequence].block_class];
   }
   // What eviction could free on top; an estimate, since leases are the prefix index's to know.
   const bool may_ask = pending_.last_free == UINT64_MAX || free > pending_.last_free;
   const uint64_t room = free + (may_ask ? idle_granules_ : 0);
-  if (running > room) {
-    cancel_step(running - free, cx);
+  if (running > room && !reclaim_open_[0]) {
+    cancel_step(running - std::min(free, running), cx);
     return;
   }
   uint64_t need = running;
-  uint64_t missing = 0;
   for (NewRow& row : pending_.news) {
-    const uint64_t more = row.in ? needed(row) : 0;
-    if (row.in && (missing > 0 || need + more > room)) {
-      // The first that does not fit ends the admission, so that a large request is not starved.
-      missing = std::max<uint64_t>(missing, need + more - std::min(free, need + more));
-      drop_new(row);
-      row.in = false;
+    if (!row.in) {
       continue;
     }
-    need += more;
+    const Need more = needed(row);
+    const uint64_t granules =
+        static_cast<uint64_t>(more.slots) * config_.class_granules[row.block_class];
+    // The first that does not fit ends the admission, so that a large request is not starved.
+    if (!reclaim_open_[0] && (pending_.missing > 0 || need + granules > room)) {
+      pending_.missing = std::max<uint64_t>(
+          {pending_.missing, 1, need + granules - std::min(free, need + granules)});
+      drop_new(row);
+      continue;
+    }
+    need += granules;
+    handles += more.handles;
+  }
+  const bool taken = need <= free && handles <= ids_.free() && (need == 0 || take_ahead());
+  if (!taken && reclaim_open_[0]) {
+    return;  // room is being made already; what comes of it is seen then
   }
   if (need > free) {
     pending_.last_free = free;
     ask_room(0, need - free, false, cx);
     return;
   }
+  if (!taken) {
+    make_room_for_runs(may_ask, cx);
+    return;
+  }
   const bool dropped = std::any_of(pending_.news.begin(), pending_.news.end(),
                                    [](const NewRow& row) { return !row.in; });
   if (dropped) {
-    send_short(missing, false, cx);
+    send_short(pending_.missing, false, cx);
   }
   run_step(cx);
+}
+
+/// Granules enough, but scattered: one more block is reclaimed, or the last new row left out.
+void Allocator::make_room_for_runs(bool may_ask, StepContext& cx) {
+  if (may_ask && idle_granules_ > 0) {
+    pending_.last_free = pools_[0].free();
+    ask_room(0, 1, false, cx);
+    return;
+  }
+  const auto last = std::find_if(pending_.news.rbegin(), pending_.news.rend(),
+                                 [](const NewRow& row) { return row.in; });
+  if (last == pending_.news.rend()) {
+    cancel_step(1, cx);
+    return;
+  }
+  pending_.missing = std::max<uint64_t>(pending_.missing, 1);
+  drop_new(*last);
+  try_step(cx);
 }
 
 void Allocator::drop_new(NewRow& row) {
   for (uint32_t i = row.hits; i > 0; --i) {
     unref(pending_.blocks[row.offset + i - 1]);
   }
+  row.in = false;
 }
 
 void Allocator::cancel_step(uint64_t missing, StepContext& cx) {
   for (NewRow& row : pending_.news) {
     if (row.in) {
       drop_new(row);
-      row.in = false;
     }
   }
   send_short(missing, true, cx);
