@@ -25,8 +25,8 @@ enum class Role : uint16_t {
 };
 
 /// Instances of policy_slot. Eviction slots are numbered by tier.
-enum class PolicySlotId : uint16_t { kEvictDevice = 0, kEvictHost, kEvictDisk, kScheduling, kTiering };
-constexpr uint16_t kPolicySlots = 5;
+enum class PolicySlotId : uint16_t { kEvictDevice = 0, kEvictHost, kEvictDisk, kScheduling };
+constexpr uint16_t kPolicySlots = 4;
 
 constexpr Address address_of(Role role, uint16_t instance = 0) noexcept {
   return Address(static_cast<uint16_t>(static_cast<uint16_t>(role) + instance));

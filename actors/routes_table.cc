@@ -87,7 +87,7 @@ constexpr const char* kRoleNames[] = {"client",    "gateway",  "prefix_index",  
                                       "tiering",   "allocator", "eviction",     "director",
                                       "device_stream", "host_mover", "disk_mover", "clock"};
 constexpr const char* kSlotNames[] = {"policy_slot.device", "policy_slot.host", "policy_slot.disk",
-                                      "policy_slot.scheduling", "policy_slot.tiering"};
+                                      "policy_slot.scheduling"};
 
 }  // namespace
 
@@ -112,6 +112,14 @@ RouteTable make_routes() {
     table.add({address_of(Role::kPolicySlot, i), Kind::ANSWER, 0, address_of(Role::kDirector)});
   }
   return table;
+}
+
+std::vector<uint16_t> answering() {
+  std::vector<uint16_t> instances;
+  for (const Role role : kAnswering) {
+    instances.push_back(static_cast<uint16_t>(role));
+  }
+  return instances;
 }
 
 const char* role_name(Address address) noexcept {

@@ -203,8 +203,8 @@ void Tiering::on_transfer_done(const Envelope& in, StepContext& cx) {
     }
     Batch& batch = batches_.at(found->second.batch);
     Item& item = batch.items[found->second.item];
-    // A demotion that failed costs the block, not the room: the reclaim behind it must come true.
-    item.outcome = ok ? wire::Outcome::MOVED : wire::Outcome::DROPPED;
+    // A demotion that failed leaves the block where it was; the allocator asks again for the room.
+    item.outcome = ok ? wire::Outcome::MOVED : wire::Outcome::FAILED;
     demoted_ += ok ? 1 : 0;
     if (--batch.open == 0) {
       done.push_back(found->second.batch);

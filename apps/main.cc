@@ -1,0 +1,46 @@
+// `troupe`: one program, one line per subcommand. Each is a function in its own folder under apps/.
+// Exit codes of all: 0 done, 1 it ran and found something wrong, 2 bad input.
+#include <cstdio>
+#include <cstring>
+
+#include "apps/commands.h"
+
+namespace {
+
+struct Command {
+  const char* name;
+  int (*run)(int argc, char** argv);
+  const char* what;
+};
+
+constexpr Command kCommands[] = {
+    {"run", troupe::run_main, "serve a request trace with real blocks, and report"},
+    {"config", troupe::config_main, "print the effective configuration of a file"},
+    {"version", troupe::version_main, "print the version"},
+};
+
+int usage(FILE* out) {
+  std::fprintf(out, "troupe: a KV-cache runtime for LLM serving\n\nusage: troupe COMMAND [--help]\n\n");
+  for (const Command& command : kCommands) {
+    std::fprintf(out, "  %-10s %s\n", command.name, command.what);
+  }
+  return out == stdout ? 0 : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    return usage(stderr);
+  }
+  if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0) {
+    return usage(stdout);
+  }
+  for (const Command& command : kCommands) {
+    if (std::strcmp(argv[1], command.name) == 0) {
+      return command.run(argc - 1, argv + 1);
+    }
+  }
+  std::fprintf(stderr, "troupe: unknown command \"%s\"\n", argv[1]);
+  return usage(stderr);
+}

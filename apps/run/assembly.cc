@@ -1,0 +1,124 @@
+#include "apps/run/assembly.h"
+
+#include "actors/policy_slot/lru.h"
+
+namespace troupe {
+namespace {
+
+/// The policies that are linked in. Plug-ins are added where the loader is.
+class BuiltinRegistry final : public policy::Registry {
+ public:
+  Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
+      std::string_view name, uint32_t capacity, uint64_t, std::string_view) const override {
+    if (name == "lru") {
+      return std::unique_ptr<policy::EvictionPolicy>(new LruPolicy(capacity));
+    }
+    return Status(Code::kNotFound, "eviction policy \"" + std::string(name) + "\" is none of lru");
+  }
+};
+
+TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const BlockCost& cost,
+                           uint32_t tenants) {
+  TroupeConfig t;
+  t.gateway.max_live = static_cast<uint32_t>(c.max_live);
+  t.gateway.max_new_tokens = static_cast<uint32_t>(c.max_new_tokens);
+  t.gateway.tenants = tenants;
+  t.scheduler.max_running = static_cast<uint32_t>(c.max_running);
+  t.scheduler.max_batch_tokens = static_cast<uint32_t>(c.max_batch_tokens);
+  t.scheduler.chunk_tokens = static_cast<uint32_t>(c.chunk_tokens);
+  t.scheduler.pending_deadline = from_ms(c.pending_deadline_ms);
+  t.scheduler.swap_on_preempt = c.preemption == "swap";
+  t.scheduler.ask_order = c.order != "fcfs";  // arrival order is the queue's own
+  t.prefix_index.partial_min_tokens = static_cast<uint32_t>(c.partial_min_tokens);
+  t.prefix_index.publish_partial = c.publish_partial;
+  t.allocator.granules = {static_cast<uint32_t>(c.device_blocks),
+                          static_cast<uint32_t>(c.host_blocks),
+                          static_cast<uint32_t>(c.disk_blocks), 0};
+  t.allocator.class_granules = {1};
+  t.allocator.class_tokens = {static_cast<uint32_t>(c.block_tokens)};
+  t.allocator.capacity_blocks =
+      static_cast<uint32_t>(c.device_blocks + c.host_blocks + c.disk_blocks);
+  t.allocator.free_reserve = static_cast<uint32_t>(c.free_reserve_blocks);
+  t.tiering.block_bytes = cost.true_block_bytes;
+  t.tiering.prefill_tokens_per_s = static_cast<uint64_t>(prefill_tokens_per_s(engine));
+  t.tiering.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
+  t.tiering.latency_ns[1] = 20000;
+  t.eviction_policy = c.eviction_policy;
+  t.order = c.order;
+  t.always_load = c.load == "always";
+  t.seed = static_cast<uint64_t>(c.seed);
+  return t;
+}
+
+}  // namespace
+
+Status Assembly::make_memory(const RunConfig& config, const ModelledLinks& links) {
+  auto device_arena = io::Arena::create(
+      static_cast<size_t>(config.device_blocks) * granule_bytes_, io::ArenaOptions{});
+  if (!device_arena) {
+    return device_arena.status();
+  }
+  device_arena_ = std::move(*device_arena);
+  kernels::CpuDeviceOptions options;
+  options.memory = device_arena_.bytes();
+  options.execution = kernels::CpuExecution::kInline;
+  auto device = kernels::CpuDevice::create(options);
+  if (!device) {
+    return device.status();
+  }
+  device_ = std::move(*device);
+  memory_ = std::make_unique<TierMemory>(*device_, granule_bytes_, links);
+  memory_->add_tier(Tier::kDevice, kernels::kDeviceRegion,
+                    static_cast<uint32_t>(config.device_blocks));
+  if (config.host_blocks > 0) {
+    auto host_arena = io::Arena::create(static_cast<size_t>(config.host_blocks) * granule_bytes_,
+                                        io::ArenaOptions{});
+    if (!host_arena) {
+      return host_arena.status();
+    }
+    host_arena_ = std::move(*host_arena);
+    auto region = device_->add_region(host_arena_.bytes());
+    if (!region) {
+      return region.status();
+    }
+    memory_->add_tier(Tier::kHost, *region, static_cast<uint32_t>(config.host_blocks));
+  }
+  return Status::ok();
+}
+
+Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
+                                                     const EngineFacts& engine,
+                                                     const BlockCost& cost, uint32_t tenants) {
+  TROUPE_ASSERT(config.block_tokens > 0);
+  std::unique_ptr<Assembly> a(new Assembly);
+  a->registry_ = std::make_unique<BuiltinRegistry>();
+  a->granule_bytes_ = static_cast<uint64_t>(config.real_block_bytes);
+  ModelledLinks links;
+  links.granule_bytes = cost.true_block_bytes;
+  links.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
+  TROUPE_TRY(a->make_memory(config, links));
+  MoverSet movers;
+  for (std::unique_ptr<Actor>* mover : {&movers.device_stream, &movers.host_mover}) {
+    auto stream = a->device_->create_stream();
+    if (!stream) {
+      return stream.status();
+    }
+    if (mover == &movers.device_stream) {
+      *mover = std::make_unique<ActorOf<DeviceStream>>(
+          role_name(address_of(Role::kDeviceStream)), *a->memory_, *stream);
+    } else {
+      *mover = std::make_unique<ActorOf<HostMover>>(role_name(address_of(Role::kHostMover)),
+                                                    *a->memory_, *stream);
+    }
+  }
+  movers.clock = std::make_unique<ActorOf<Clock>>(role_name(address_of(Role::kClock)), 65536U);
+  auto troupe = build_troupe(troupe_config(config, engine, cost, tenants), *a->registry_,
+                             std::move(movers));
+  if (!troupe) {
+    return troupe.status();
+  }
+  a->troupe_ = std::move(*troupe);
+  return a;
+}
+
+}  // namespace troupe

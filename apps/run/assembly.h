@@ -1,0 +1,44 @@
+// Everything of a run behind one owner: memory, device, movers and the troupe, from a RunConfig.
+#pragma once
+
+#include <memory>
+
+#include "actors/movers/movers.h"
+#include "actors/wiring.h"
+#include "apps/config/run_config.h"
+#include "apps/run/engine_model.h"
+#include "io/arena.h"
+#include "kernels/cpu/cpu_device.h"
+
+namespace troupe {
+
+/// What the true layout of the configured model costs.
+struct BlockCost {
+  uint64_t true_block_bytes = 0;
+  std::string layout_fingerprint;
+};
+
+class Assembly {
+ public:
+  /// `config.block_tokens` must be set (not 0). Errors: memory, unknown policies.
+  static Expected<std::unique_ptr<Assembly>> create(const RunConfig& config,
+                                                    const EngineFacts& engine,
+                                                    const BlockCost& cost, uint32_t tenants);
+  Troupe& troupe() noexcept { return troupe_; }
+  std::span<std::byte> device_bytes() noexcept { return device_arena_.bytes(); }
+  uint64_t granule_bytes() const noexcept { return granule_bytes_; }
+
+ private:
+  Assembly() = default;
+  Status make_memory(const RunConfig& config, const ModelledLinks& links);
+
+  std::unique_ptr<policy::Registry> registry_;
+  io::Arena device_arena_;
+  io::Arena host_arena_;
+  std::unique_ptr<kernels::CpuDevice> device_;
+  std::unique_ptr<TierMemory> memory_;
+  uint64_t granule_bytes_ = 0;
+  Troupe troupe_;
+};
+
+}  // namespace troupe

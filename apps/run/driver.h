@@ -1,0 +1,111 @@
+// The driver: client and engine of a simulated run, on a virtual clock. Sends a trace's requests in,
+// "computes" the plans that come back (fills real bytes, verifies every reused one), tells the step's
+// duration from the engine model, and counts. Stands outside the troupe: gets its frames through the
+// client port and posts like any client, so it runs on either dispatcher.
+// Invariant: one step is answered at a time; every ticket gets one terminal reply.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "apps/run/content.h"
+#include "apps/run/engine_model.h"
+#include "apps/run/stats.h"
+#include "apps/run/workload.h"
+#include "runtime/core/dispatcher.h"
+#include "runtime/ingress/block_keys.h"
+
+namespace troupe {
+
+struct DriverOptions {
+  bool serial = false;        // one request at a time
+  bool prompt_only = false;   // exactly the listed blocks, nothing generated
+  double speed = 1;           // trace time is divided by it; 0: requests arrive as credits allow
+  uint32_t max_in_flight = 0; // of requests, where speed is 0
+  uint32_t block_tokens = 16;
+  uint64_t true_block_bytes = 0;
+  uint32_t contiguous_tokens = 4096;
+  bool publish_partial = true;
+  ContentShape content;
+  EngineFacts engine;
+};
+
+class Driver final : public ClientPort {
+ public:
+  /// `arena`: the device tier's memory, slot i at i * granule_bytes. All references outlive the driver.
+  Driver(const Workload& work, DriverOptions options, const KeyContext& keys,
+         std::span<std::byte> arena, uint64_t granule_bytes);
+
+  void connect(Dispatcher& dispatcher) { link_ = &dispatcher; }
+  /// Sends the first requests. [once, before the dispatcher runs]
+  void start();
+  void on_frame(const Frame& frame) override;
+  /// All requests have their terminal reply.
+  bool done() const noexcept { return terminal_ == work_.items.size(); }
+  uint64_t terminal() const noexcept { return terminal_; }
+  /// Moves the counts into `report`. [after the run]
+  void fill_report(RunReport& report) const;
+  Tick now() const noexcept { return now_; }
+  uint32_t contiguous_tokens() const noexcept { return options_.contiguous_tokens; }
+  /// Runs `sweep` every `steps` steps (0: never); the first failure is kept.
+  void set_sweep(uint64_t steps, std::function<Status()> sweep) {
+    sweep_every_ = steps;
+    sweep_ = std::move(sweep);
+  }
+  const Status& sweep_status() const noexcept { return sweep_status_; }
+  /// Called after every terminal reply (progress bar); may be empty.
+  std::function<void(uint64_t done, uint64_t total)> on_progress;
+
+ private:
+  struct Live {
+    uint32_t item = 0;
+    uint64_t request = 0;
+    std::vector<uint32_t> tokens;   // prompt, then what will be generated
+    std::vector<BlockKey> keys;     // of full blocks of `tokens`
+    BlockKey root;                  // parent of the first block
+    uint32_t generated = 0;
+    std::vector<uint32_t> table;    // first granule by block index
+  };
+  void send_arrivals();
+  void submit(uint32_t index);
+  void on_plan(wire::Run::Reader plan);
+  void enter(Live& live, wire::PlanRow::Reader row);
+  void verify(Live& live, uint32_t from_token, uint32_t to_token);
+  void fill(Live& live, uint32_t from_token, uint32_t to_token);
+  void answer_plan(wire::Run::Reader plan, const StepWork& work);
+  void on_reply(wire::Reply::Reader reply);
+  void account(wire::Reply::Reader reply, RunTotals& totals) const;
+  void account_waste(wire::Reply::Reader reply);
+  std::span<std::byte> block_bytes(const Live& live, uint32_t block) const;
+  const BlockKey& parent_of(const Live& live, uint32_t block) const;
+  uint32_t cached_at_end(const WorkItem& item) const noexcept;
+
+  std::mutex mutex_;  // start() on the caller's thread, on_frame on the dispatcher's
+  const Workload& work_;
+  DriverOptions options_;
+  const KeyContext& keys_;
+  std::span<std::byte> arena_;
+  uint64_t granule_bytes_;
+  Dispatcher* link_ = nullptr;
+  Tick now_;
+  uint32_t next_item_ = 0;
+  uint64_t in_flight_ = 0;
+  uint64_t terminal_ = 0;
+  std::unordered_map<uint64_t, Live> live_;             // by ticket; never iterated
+  std::unordered_map<uint64_t, uint64_t> ticket_of_;    // request -> ticket; never iterated
+  RunReport report_;
+  uint64_t length_tokens_ = 0;      // of completed requests: what a cache must hold at their end
+  uint64_t contiguous_tokens_ = 0;  // what contiguous preallocation reserves for them
+  uint64_t paged_tokens_ = 0;       // what blocks reserve for them
+  uint64_t sweep_every_ = 0;
+  std::function<Status()> sweep_;
+  Status sweep_status_;
+  std::chrono::steady_clock::time_point step_sent_;
+  bool step_timed_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,152 @@
+#include "apps/run/run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "apps/run/assembly.h"
+#include "apps/run/driver.h"
+#include "runtime/inline/inline_dispatcher.h"
+#include "runtime/shell/shell.h"
+
+namespace troupe {
+namespace {
+
+DriverOptions driver_options(const RunConfig& config, const Workload& work,
+                             const RunOptions& options, const EngineFacts& engine,
+                             const BlockCost& cost) {
+  DriverOptions d;
+  d.serial = options.serial;
+  d.prompt_only = options.prompt_only;
+  d.speed = options.speed;
+  d.max_in_flight = static_cast<uint32_t>(config.max_live);
+  d.block_tokens = static_cast<uint32_t>(config.block_tokens);
+  d.true_block_bytes = cost.true_block_bytes;
+  d.publish_partial = config.publish_partial;
+  d.content.block_tokens = d.block_tokens;
+  d.content.token_bytes =
+      static_cast<uint32_t>(config.real_block_bytes / config.block_tokens) / 8 * 8;
+  d.engine = engine;
+  uint32_t longest = 0;
+  for (const WorkItem& item : work.items) {
+    longest = std::max(longest, item.prompt + item.output);
+  }
+  d.contiguous_tokens = options.max_length != 0 ? options.max_length : std::max(4096U, longest);
+  return d;
+}
+
+std::array<uint8_t, 32> secret_of(int64_t seed) {
+  // A run's keys must repeat with its seed; a server draws its secret.
+  std::array<uint8_t, 32> secret{};
+  auto state = static_cast<uint64_t>(seed);
+  for (size_t i = 0; i < secret.size(); i += 8) {
+    const uint64_t word = splitmix64(state);
+    std::copy_n(reinterpret_cast<const uint8_t*>(&word), 8, secret.begin() + static_cast<ptrdiff_t>(i));
+  }
+  return secret;
+}
+
+void fill_from_gauges(RunReport& r) {
+  const auto gauge = [&](const char* name) {
+    const auto found = r.gauges.find(name);
+    return found == r.gauges.end() ? 0ULL : static_cast<uint64_t>(found->second);
+  };
+  r.evictions = gauge("allocator.evicted");
+  r.demoted_blocks = gauge("tiering.demoted");
+  r.loaded_blocks = gauge("tiering.loaded");
+}
+
+std::unique_ptr<Dispatcher> make_dispatcher(const RunConfig& config, Troupe& troupe,
+                                            ClientPort& client) {
+  if (config.dispatcher == "caf") {
+    CafDispatcher::Options options;
+    options.threads = static_cast<uint32_t>(config.threads);
+    options.check_quick_every = 1;
+    return std::make_unique<CafDispatcher>(troupe, client, options);
+  }
+  InlineDispatcher::Options options;
+  options.check_quick_every = 1;
+  return std::make_unique<InlineDispatcher>(troupe, client, options);
+}
+
+/// Runs to the end; asks for the actors' gauges last.
+Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& config) {
+  driver.connect(dispatcher);
+  if (config.dispatcher == "inline") {
+    // Between two deliveries of one thread every actor stands still; under CAF sweeps come at the end.
+    driver.set_sweep(static_cast<uint64_t>(config.check_every_steps),
+                     [&] { return dispatcher.check_all(); });
+  }
+  driver.start();
+  const auto ran = dispatcher.run();
+  if (!ran) {
+    return Status(Code::kInternal, "invariant broken: " + ran.status().text());
+  }
+  TROUPE_TRY(driver.sweep_status());
+  TROUPE_TRY(dispatcher.check_all());
+  dispatcher.post(Kind::CONTROL, driver.now(), 0, [](wire::Message::Builder m) {
+    auto control = m.initControl();
+    control.setControl(1);
+    control.setStatus();
+  });
+  const auto asked = dispatcher.run();
+  return asked ? Status::ok() : asked.status();
+}
+
+}  // namespace
+
+Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunOptions& options) {
+  if (config.block_tokens == 0) {
+    config.block_tokens = work.block_size == 0 ? 16 : work.block_size;
+  }
+  TROUPE_TRY(check_config(config, "configuration"));
+  EngineFacts engine;
+  BlockCost cost;
+  cost.true_block_bytes =
+      static_cast<uint64_t>(engine.kv_bytes_per_token) * static_cast<uint64_t>(config.block_tokens);
+  cost.layout_fingerprint = config.model;
+  const auto tenants = static_cast<uint32_t>(work.tenants.size());
+  auto assembly = Assembly::create(config, engine, cost, tenants);
+  if (!assembly) {
+    return assembly.status();
+  }
+  const KeyContext keys(secret_of(config.seed),
+                        {config.model, "1", config.format, cost.layout_fingerprint,
+                         static_cast<uint32_t>(config.block_tokens), 0, 1});
+  Driver driver(work, driver_options(config, work, options, engine, cost), keys,
+                (*assembly)->device_bytes(), (*assembly)->granule_bytes());
+  driver.on_progress = options.on_progress;
+  RunReport report;
+  report.trace = work.source;
+  report.dispatcher = config.dispatcher;
+  report.model = engine.model;
+  report.gpu = engine.gpu;
+  report.block_tokens = static_cast<uint32_t>(config.block_tokens);
+  report.device_blocks = static_cast<uint64_t>(config.device_blocks);
+  report.host_blocks = static_cast<uint64_t>(config.host_blocks);
+  report.disk_blocks = static_cast<uint64_t>(config.disk_blocks);
+  report.true_block_bytes = cost.true_block_bytes;
+  report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    const auto dispatcher = make_dispatcher(config, (*assembly)->troupe(), driver);
+    TROUPE_TRY(run_to_end(*dispatcher, driver, config));
+    report.messages = dispatcher->deliveries();
+  }
+  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  driver.fill_report(report);
+  report.contiguous_tokens = driver.contiguous_tokens();
+  fill_from_gauges(report);
+  for (const Member& member : (*assembly)->troupe().members) {
+    if (!member.mover) {
+      report.digests[std::string(member.actor->name())] = member.actor->digest().value();
+    }
+  }
+  if (!driver.done()) {
+    return Status(Code::kInternal, std::to_string(driver.terminal()) + " of " +
+                                       std::to_string(work.items.size()) +
+                                       " requests have their terminal reply, and nothing moves");
+  }
+  return report;
+}
+
+}  // namespace troupe

@@ -1,0 +1,28 @@
+// A run as a function: configuration and workload in, report out. Used by `troupe run`, by tests and by
+// benches.
+#pragma once
+
+#include <functional>
+
+#include "apps/config/run_config.h"
+#include "apps/run/stats.h"
+#include "apps/run/workload.h"
+#include "runtime/base/status.h"
+
+namespace troupe {
+
+struct RunOptions {
+  bool serial = false;
+  bool prompt_only = false;
+  double speed = 1;         // 0: as credits allow
+  uint32_t max_length = 0;  // contiguous preallocation compared with; 0: 4096, or the longest request
+  std::function<void(uint64_t done, uint64_t total)> on_progress;
+};
+
+/// Runs the whole workload. Errors: kInternal for a broken invariant or a request without an answer,
+/// else bad input. Wrong bytes are no error here: the report counts them.
+Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunOptions& options);
+
+int run_main(int argc, char** argv);
+
+}  // namespace troupe

@@ -1,0 +1,73 @@
+// What a run counts, and how it is written: one plain struct filled by the driver, a table for people and
+// JSON with documented keys for machines.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Counts of one tenant, or of all.
+struct RunTotals {
+  uint64_t requests = 0;
+  uint64_t completed = 0;
+  uint64_t refused = 0;
+  uint64_t cancelled = 0;
+  uint64_t prompt_tokens = 0;
+  uint64_t generated_tokens = 0;
+  uint64_t computed_tokens = 0;
+  uint64_t reused_tokens = 0;         // prompt tokens whose cache was reused: prefill saved
+  uint64_t prefix_query_blocks = 0;   // blocks that lookups asked for
+  uint64_t prefix_hit_blocks = 0;     // leading resident ones
+  uint64_t partial_hit_tokens = 0;    // matched within a block and copied on write
+  uint64_t generated_hit_blocks = 0;  // hit blocks beyond the prompt of the turn that computed them
+  uint64_t preemptions = 0;
+  std::vector<double> ttft_ms;        // arrival to first token
+  std::vector<double> tpot_ms;        // mean time per output token after the first, one a request
+};
+
+struct RunReport {
+  std::string trace;
+  std::string dispatcher;
+  std::string config;
+  std::string model;
+  std::string gpu;
+  uint32_t block_tokens = 0;
+  uint64_t device_blocks = 0;
+  uint64_t host_blocks = 0;
+  uint64_t disk_blocks = 0;
+  uint64_t true_block_bytes = 0;
+  uint64_t real_block_bytes = 0;
+  RunTotals all;
+  std::map<std::string, RunTotals> tenants;
+  std::map<std::string, int64_t> gauges;  // of the actors, at the end
+  uint64_t verified_bytes = 0;            // real bytes compared when a request reused them
+  uint64_t mismatches = 0;                // reused token pieces that were wrong: must be 0
+  std::string first_mismatch;
+  uint64_t failed_loads = 0;
+  uint64_t evictions = 0;
+  uint64_t demoted_blocks = 0;
+  uint64_t loaded_blocks = 0;
+  uint64_t copied_blocks = 0;             // copy on write
+  uint64_t steps = 0;
+  uint64_t messages = 0;
+  double virtual_s = 0;
+  double wall_s = 0;
+  double waste_contiguous = 0;            // share of reserved cache without a token, at requests' ends
+  double waste_paged = 0;
+  uint32_t contiguous_tokens = 0;         // what contiguous preallocation reserves a sequence
+  std::vector<double> control_us;         // one a step: stepDone sent to plan received
+  std::map<std::string, uint64_t> digests;  // of every actor, at the end
+};
+
+/// The q-quantile (0 … 1) of `values`, nearest rank; 0 when empty. Sorts a copy.
+double quantile(std::vector<double> values, double q);
+
+/// The table of README's "report of a run explained".
+std::string report_text(const RunReport& report);
+/// One JSON object, keys as in README.
+std::string report_json(const RunReport& report);
+
+}  // namespace troupe
