@@ -3,8 +3,12 @@
 
 namespace troupe {
 
+int bench_main(int argc, char** argv);
 int config_main(int argc, char** argv);
+int doctor_main(int argc, char** argv);
+int gen_main(int argc, char** argv);
 int run_main(int argc, char** argv);
+int size_main(int argc, char** argv);
 int version_main(int argc, char** argv);
 
 }  // namespace troupe

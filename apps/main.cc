@@ -15,6 +15,10 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"run", troupe::run_main, "serve a request trace with real blocks, and report"},
+    {"gen", troupe::gen_main, "make a multi-tenant agent and RAG workload"},
+    {"size", troupe::size_main, "bytes of a model's cache, and what fits a memory"},
+    {"doctor", troupe::doctor_main, "what this machine offers and lacks"},
+    {"bench", troupe::bench_main, "measure the budgets: host, …"},
     {"config", troupe::config_main, "print the effective configuration of a file"},
     {"version", troupe::version_main, "print the version"},
 };

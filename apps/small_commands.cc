@@ -1,7 +1,8 @@
-// Subcommands of a few lines: config, version.
+// Subcommands of a few lines: bench (which hands on), config, version.
 #include <cstdio>
 #include <cstring>
 
+#include "apps/bench_host/bench_host.h"
 #include "apps/commands.h"
 #include "apps/config/run_config.h"
 
@@ -20,6 +21,26 @@ int config_main(int argc, char** argv) {
   }
   std::fputs(config_text(*config).c_str(), stdout);
   return 0;
+}
+
+int bench_main(int argc, char** argv) {
+  struct Bench {
+    const char* name;
+    int (*run)(int argc, char** argv);
+  };
+  constexpr Bench kBenches[] = {{"host", apps::bench_host_main}};
+  for (const Bench& bench : kBenches) {
+    if (argc >= 2 && std::strcmp(argv[1], bench.name) == 0) {
+      return bench.run(argc - 1, argv + 1);
+    }
+  }
+  std::printf("usage: troupe bench NAME [--json] [--help]\nEach prints ratios measured in one run, "
+              "beside their budget.\nNames:");
+  for (const Bench& bench : kBenches) {
+    std::printf(" %s", bench.name);
+  }
+  std::printf("\nExample: troupe bench host --json\n");
+  return argc >= 2 && std::strcmp(argv[1], "--help") == 0 ? 0 : 2;
 }
 
 int version_main(int, char**) {

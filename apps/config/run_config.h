@@ -20,8 +20,8 @@ struct TenantConfig {
 
 struct RunConfig {
   // [model]
-  std::string model = "Llama-3.1-8B";
-  std::string format = "f16";
+  std::string model = "llama-3.1-8b";
+  std::string format = "bf16";
   int64_t block_tokens = 0;           // 0: the trace's, or 16
   // [engine]
   std::string gpu = "H100-SXM";

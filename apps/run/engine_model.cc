@@ -7,7 +7,7 @@ namespace troupe {
 Tick step_time(const EngineFacts& e, const StepWork& work) noexcept {
   // 2 FLOP a parameter and token; attention: 4 FLOP a pair, head dimension and head, every layer
   // (QK^T and PV, a multiply and an add each).
-  const double dense = 2.0 * e.parameters * static_cast<double>(work.tokens);
+  const double dense = 2.0 * e.active_parameters * static_cast<double>(work.tokens);
   const double attention =
       4.0 * static_cast<double>(work.attention_pairs) * e.head_dim * e.heads * e.layers;
   const double compute = (dense + attention) / (e.flops * e.efficiency);
@@ -20,7 +20,7 @@ Tick step_time(const EngineFacts& e, const StepWork& work) noexcept {
 }
 
 double prefill_tokens_per_s(const EngineFacts& e) noexcept {
-  return e.flops * e.efficiency / (2.0 * e.parameters);
+  return e.flops * e.efficiency / (2.0 * e.active_parameters);
 }
 
 }  // namespace troupe

@@ -20,6 +20,7 @@ struct EngineFacts {
   double memory_bytes_per_s = 3.35e12;
   double memory_efficiency = 0.8;
   double parameters = 8.03e9;
+  double active_parameters = 8.03e9;  // a token's share, in mixtures of experts
   double parameter_bytes = 2;
   uint32_t layers = 32;
   uint32_t heads = 32;

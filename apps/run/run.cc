@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "apps/models/models.h"
 #include "apps/run/assembly.h"
 #include "apps/run/driver.h"
+#include "apps/run/engines.h"
 #include "runtime/inline/inline_dispatcher.h"
+#include "runtime/layout/block_bytes.h"
 #include "runtime/shell/shell.h"
 
 namespace troupe {
@@ -92,6 +95,22 @@ Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& confi
   return asked ? Status::ok() : asked.status();
 }
 
+/// What a block of the configured model costs in its true layout.
+Expected<BlockCost> block_cost(const RunConfig& config) {
+  const auto model = find_model(known_models(), config.model);
+  if (!model) {
+    return model.status();
+  }
+  const auto format = parse_format(config.format);
+  if (!format) {
+    return format.status();
+  }
+  const KvLayout layout = layout_of(*model, static_cast<uint32_t>(config.block_tokens));
+  TROUPE_TRY(validate(layout));
+  return BlockCost{bytes_per_block(layout, *format),
+                   std::to_string(layout_fingerprint(layout, *format))};
+}
+
 }  // namespace
 
 Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunOptions& options) {
@@ -99,32 +118,37 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
     config.block_tokens = work.block_size == 0 ? 16 : work.block_size;
   }
   TROUPE_TRY(check_config(config, "configuration"));
-  EngineFacts engine;
-  BlockCost cost;
-  cost.true_block_bytes =
-      static_cast<uint64_t>(engine.kv_bytes_per_token) * static_cast<uint64_t>(config.block_tokens);
-  cost.layout_fingerprint = config.model;
+  const auto cost = block_cost(config);
+  if (!cost) {
+    return cost.status();
+  }
+  const auto engine = find_engine(config.gpu, config.model,
+                                  static_cast<double>(cost->true_block_bytes) /
+                                      static_cast<double>(config.block_tokens));
+  if (!engine) {
+    return engine.status();
+  }
   const auto tenants = static_cast<uint32_t>(work.tenants.size());
-  auto assembly = Assembly::create(config, engine, cost, tenants);
+  auto assembly = Assembly::create(config, *engine, *cost, tenants);
   if (!assembly) {
     return assembly.status();
   }
   const KeyContext keys(secret_of(config.seed),
-                        {config.model, "1", config.format, cost.layout_fingerprint,
+                        {config.model, "1", config.format, cost->layout_fingerprint,
                          static_cast<uint32_t>(config.block_tokens), 0, 1});
-  Driver driver(work, driver_options(config, work, options, engine, cost), keys,
+  Driver driver(work, driver_options(config, work, options, *engine, *cost), keys,
                 (*assembly)->device_bytes(), (*assembly)->granule_bytes());
   driver.on_progress = options.on_progress;
   RunReport report;
   report.trace = work.source;
   report.dispatcher = config.dispatcher;
-  report.model = engine.model;
-  report.gpu = engine.gpu;
+  report.model = engine->model;
+  report.gpu = engine->gpu;
   report.block_tokens = static_cast<uint32_t>(config.block_tokens);
   report.device_blocks = static_cast<uint64_t>(config.device_blocks);
   report.host_blocks = static_cast<uint64_t>(config.host_blocks);
   report.disk_blocks = static_cast<uint64_t>(config.disk_blocks);
-  report.true_block_bytes = cost.true_block_bytes;
+  report.true_block_bytes = cost->true_block_bytes;
   report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
   const auto begun = std::chrono::steady_clock::now();
   {
