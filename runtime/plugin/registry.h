@@ -1,0 +1,39 @@
+// Policies by name, for everybody who hosts them: `name` is looked up in the policy folder,
+// anything with a slash is a path to a library. Knows no built-in by itself: they are plug-ins like
+// any other.
+#pragma once
+
+#include "runtime/core/policy.h"
+#include "runtime/plugin/instance.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace troupe::plugin {
+
+/// Folder of the built-in plug-ins, relative to the running program: ../policies (build tree) or
+/// ../lib/troupe/policies (installed).
+std::string default_policy_dir();
+
+class Registry final : public policy::Registry {
+ public:
+  Registry(std::string policy_dir, LoaderOptions options)
+      : dir_(std::move(policy_dir)), loader_(std::move(options)) {}
+
+  /// File of a policy: `name` itself when it has a slash, else <policy_dir>/<name>.so.
+  std::string path_of(std::string_view name) const;
+  Expected<std::shared_ptr<const Library>> library(std::string_view name);
+  Expected<EvictionInstance> make_instance(std::string_view name, const InstanceOptions& options);
+  Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
+      std::string_view name, uint32_t capacity, uint64_t seed,
+      std::string_view params) const override;
+
+ private:
+  std::string dir_;
+  mutable std::mutex mutex_;  // the loader: libraries may be asked for by several threads
+  mutable Loader loader_;
+};
+
+}  // namespace troupe::plugin
