@@ -16,7 +16,8 @@ struct Spec {
   maxNewTokens @6 :UInt32;
   tokens @7 :Data;          # u32[promptTokens]; empty with opaque keys
   keys @8 :Data;            # 32 bytes a block: full blocks, then the partial one when sealPartial
-  opaque @9 :Bool;          # keys are the engine's own, there are no tokens to compare
+  opaque @9 :Bool;          # keys are the engine's own, there are no tokens to compare; without any key
+                            #   the request is neither matched nor published
   sealPartial @10 :Bool;    # the prompt's last, partial block is a block of its own (a trace lists it)
   promptOnly @11 :Bool;     # ends after the prompt's last chunk; nothing is generated
   arrival @12 :Int64;       # tick

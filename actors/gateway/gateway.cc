@@ -36,7 +36,10 @@ Gateway::Refused Gateway::validate(wire::Spec::Reader spec) const noexcept {
   const uint64_t full = prompt / block_tokens;
   const uint64_t listed = full + (spec.getSealPartial() && prompt % block_tokens != 0 ? 1 : 0);
   const uint64_t tokens = spec.getOpaque() ? 0 : prompt;
-  if (prompt == 0 || spec.getTokens().size() != tokens * 4 || spec.getKeys().size() != listed * 32) {
+  // Opaque without any key: the request is neither matched nor published.
+  const bool uncached = spec.getOpaque() && spec.getKeys().size() == 0;
+  if (prompt == 0 || spec.getTokens().size() != tokens * 4 ||
+      (spec.getKeys().size() != listed * 32 && !uncached)) {
     return {Refusal::INVALID_REQUEST, spec.getTokens().size() / 4, tokens};
   }
   if (spec.getMaxNewTokens() > config_.max_new_tokens) {

@@ -14,6 +14,7 @@
 #include "runtime/core/actor_core.h"
 
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -167,6 +168,7 @@ class PrefixIndex {
   void clear_pending(Row& row);
   void wake_for_block(uint32_t block);
   void wake_for_request(const Row& row, bool gone);
+  void start_waiting(Row& row);
   void stop_waiting(Row& row);
   void send_ready(StepContext& cx);
 
@@ -178,6 +180,9 @@ class PrefixIndex {
   uint64_t published_ = 0;                  // number of the last commit that came through
   Batch batch_;                             // step 0: none is held back
   uint32_t waiting_ = 0;                    // rows told to wait
+  // The rows that wait, by what they wait for; rows hold the truth.
+  std::set<std::pair<uint32_t, uint64_t>> block_waiters_;    // block that moves, request
+  std::set<std::pair<uint64_t, uint64_t>> request_waiters_;  // request that computes, request
   uint64_t waits_ = 0;                      // times that a row was told to wait
   uint64_t folded_ = 0;
   uint64_t refused_ = 0;     // victims that were in use

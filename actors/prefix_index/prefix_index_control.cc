@@ -121,36 +121,46 @@ void PrefixIndex::clear_pending(Row& row) {
   }
 }
 
+void PrefixIndex::start_waiting(Row& row) {
+  row.waiting = true;
+  ++waiting_;
+  if (row.waits_block != kNoBlock) {
+    block_waiters_.emplace(row.waits_block, row.request);
+  } else {
+    request_waiters_.emplace(row.waits_request, row.request);
+  }
+}
+
 void PrefixIndex::stop_waiting(Row& row) {
   if (row.waiting) {
     row.waiting = false;
     --waiting_;
+    block_waiters_.erase({row.waits_block, row.request});
+    request_waiters_.erase({row.waits_request, row.request});
   }
   row.waits_request = 0;
   row.waits_block = kNoBlock;
 }
 
 void PrefixIndex::wake_for_block(uint32_t block) {
-  if (waiting_ == 0) {
-    return;
-  }
-  for (auto& [id, row] : rows_) {
-    if (row.waiting && row.waits_block == block) {
-      stop_waiting(row);
-      ready_.push_back(id);
-    }
+  for (auto at = block_waiters_.lower_bound({block, 0});
+       at != block_waiters_.end() && at->first == block;
+       at = block_waiters_.lower_bound({block, 0})) {
+    Row& row = *rows_.find(at->second);
+    stop_waiting(row);
+    ready_.push_back(row.request);
   }
 }
 
 void PrefixIndex::wake_for_request(const Row& computing, bool gone) {
-  if (waiting_ == 0) {
-    return;
-  }
   const uint32_t next = computing.reach();
-  for (auto& [id, row] : rows_) {
-    if (!row.waiting || row.waits_request != computing.request) {
-      continue;
-    }
+  std::vector<uint64_t> waiters;
+  for (auto at = request_waiters_.lower_bound({computing.request, 0});
+       at != request_waiters_.end() && at->first == computing.request; ++at) {
+    waiters.push_back(at->second);
+  }
+  for (const uint64_t id : waiters) {
+    Row& row = *rows_.find(id);
     // While the other computes what this one needs next as well, it would only be held again.
     const bool still = !gone && computing.pending && row.make == computing.make &&
                        next < row.publishable() && row.keys[next] == computing.pending_key;

@@ -160,8 +160,7 @@ void PrefixIndex::match_batch(StepContext& cx) {
     const Found found = look_up(*row, in.total);
     if (in.force == 0 && must_wait(*row, found)) {
       blocks_.resize(found.offset);
-      row->waiting = true;
-      ++waiting_;
+      start_waiting(*row);
       ++waits_;
       held_.push_back(row->request);
       continue;

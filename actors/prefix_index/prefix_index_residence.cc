@@ -272,6 +272,13 @@ void PrefixIndex::remove_blocks(const std::vector<uint32_t>& blocks, uint8_t qua
 /// Rows whose path leads through the blocks (ascending ids) keep what is above them and publish
 /// nothing more; the blocks they hold are released by the allocator when their tables end.
 void PrefixIndex::detach_rows(const std::vector<uint32_t>& sorted) {
+  // Rows hold blocks by leases and loads only; what is merely evicted has neither.
+  const bool held = std::any_of(sorted.begin(), sorted.end(), [&](uint32_t block) {
+    return tree_.leases(block) > 0 || tree_.motion(block) == Motion::kLoading;
+  });
+  if (!held) {
+    return;
+  }
   const auto going = [&](uint32_t block) {
     return std::binary_search(sorted.begin(), sorted.end(), block);
   };

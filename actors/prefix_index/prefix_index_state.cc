@@ -70,6 +70,11 @@ Status PrefixIndex::check() const {
       return bad("has anchor " + std::to_string(row.anchor) + ", which is not its path's end");
     }
   }
+  if (block_waiters_.size() + request_waiters_.size() != waiting) {
+    return Status(Code::kInternal, "prefix_index: " + std::to_string(waiting) + " rows wait, " +
+                                       std::to_string(block_waiters_.size() + request_waiters_.size()) +
+                                       " are listed by what they wait for");
+  }
   if (waiting != waiting_ || pending != pending_.size() || loads != loads_.size()) {
     return Status(Code::kInternal, "prefix_index: " + std::to_string(waiting) + " rows wait, " +
                                        std::to_string(waiting_) + " counted; " +
@@ -123,12 +128,21 @@ Status PrefixIndex::load(StateSource& source) {
   pending_.clear();
   loads_.clear();
   waiting_ = 0;
+  block_waiters_.clear();
+  request_waiters_.clear();
   for (const auto& [id, row] : rows_) {
     if (row.block_class() >= config_.class_tokens.size()) {
       return Status(Code::kCorrupt, "prefix_index: request " + std::to_string(id) +
                                         " has block class " + std::to_string(row.block_class()));
     }
-    waiting_ += row.waiting ? 1 : 0;
+    if (row.waiting) {
+      ++waiting_;
+      if (row.waits_block != kNoBlock) {
+        block_waiters_.emplace(row.waits_block, id);
+      } else {
+        request_waiters_.emplace(row.waits_request, id);
+      }
+    }
     if (row.pending) {
       pending_.emplace(PendingKey{row.make, row.pending_key}, id);
     }

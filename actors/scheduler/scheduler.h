@@ -82,6 +82,9 @@ class Scheduler {
   uint64_t in_flight_ = 0;  // step, 0: none
   uint64_t commits_ = 0;    // sent so far
   bool blocked_ = false;    // no room for new rows until something leaves
+  uint32_t window_ = 1;     // new rows that a step tries: halved by want of room, doubled by success
+  bool short_ = false;      // the step in flight left rows out
+  uint64_t deadlines_ = 0;  // requests known that have one
   uint64_t next_question_ = 1;
   uint64_t open_question_ = 0;
   bool order_stale_ = false;

@@ -18,7 +18,7 @@ Digest Scheduler::digest() const noexcept {
     const SequenceRow& sequence = sequences_[handle];
     d.add(handle).add(sequence.computed).add(sequence.sealed).add(sequence.in_step);
   }
-  return d.add(next_step_).add(in_flight_).add(blocked_ ? 1 : 0).add(preemptions_);
+  return d.add(next_step_).add(in_flight_).add(blocked_ ? 1 : 0).add(window_).add(preemptions_);
 }
 
 Status Scheduler::check_quick() const {
@@ -109,7 +109,9 @@ Status Scheduler::save(StateSink& sink) const {
        {next_step_, in_flight_, next_question_, open_question_, preemptions_, commits_}) {
     sink.u64(v);
   }
-  sink.u8(blocked_ ? 1 : 0);
+  sink.u8(static_cast<uint8_t>((blocked_ ? 1 : 0) | (short_ ? 2 : 0)));
+  sink.u32(window_);
+  sink.u64(deadlines_);
   sink.u8(order_stale_ ? 1 : 0);
   sink.i64(wake_at_.ns);
   return Status::ok();
@@ -181,7 +183,11 @@ Status Scheduler::load(StateSource& source) {
                       &commits_}) {
     *v = source.u64();
   }
-  blocked_ = source.u8() != 0;
+  const uint8_t flags = source.u8();
+  blocked_ = (flags & 1) != 0;
+  short_ = (flags & 2) != 0;
+  window_ = source.u32();
+  deadlines_ = source.u64();
   order_stale_ = source.u8() != 0;
   wake_at_.ns = source.i64();
   TROUPE_TRY(source.status());

@@ -7,6 +7,7 @@ namespace troupe {
 
 Scheduler::Scheduler(SchedulerConfig config) : config_(std::move(config)) {
   sequences_.resize(config_.max_running);
+  window_ = config_.max_running;
   for (uint32_t i = config_.max_running; i > 0; --i) {
     free_sequences_.push_back(i - 1);
   }
@@ -49,10 +50,12 @@ void Scheduler::on_queued(wire::Queued::Reader queued) {
   row.prompt_only = queued.getPromptOnly();
   row.seal_partial = queued.getSealPartial();
   const uint64_t request = row.request;
+  const bool has_deadline = row.deadline.ns != 0;
   if (!requests_.emplace(request, std::move(row)).second) {
     ++stray_;
     return;
   }
+  deadlines_ += has_deadline ? 1 : 0;
   enqueue(request, false);
 }
 
@@ -197,6 +200,11 @@ void Scheduler::on_short(wire::Short::Reader shortage) {
       enqueue(row.request, true);
     }
   }
+  if (!dropped.empty()) {
+    // Each try costs a lookup: as many are tried next time as got in this time.
+    short_ = true;
+    window_ = std::max<uint32_t>(1, static_cast<uint32_t>(entering_.size()));
+  }
   blocked_ = !running_.empty();
   if (shortage.getCancelled()) {
     in_flight_ = 0;
@@ -213,6 +221,10 @@ void Scheduler::on_step_done(wire::StepDone::Reader done, StepContext& cx) {
     return;
   }
   in_flight_ = 0;
+  if (!short_ && entering_.size() >= window_) {
+    window_ = std::min(config_.max_running, window_ * 2);
+  }
+  short_ = false;
   auto tokens = span_of<uint32_t>(done.getTokens());
   auto keys = span_of<BlockKey>(done.getKeys());
   for (const auto row : done.getRows()) {

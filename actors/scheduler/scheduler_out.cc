@@ -73,6 +73,9 @@ void Scheduler::preempt_one() {
 }
 
 void Scheduler::expire_queued(Tick now) {
+  if (deadlines_ == 0) {
+    return;
+  }
   for (auto& [request, row] : requests_) {
     if (row.deadline.ns != 0 && row.deadline <= now &&
         (row.phase == Phase::kQueued || row.phase == Phase::kWaiting)) {
@@ -96,7 +99,8 @@ void Scheduler::start_step(StepContext& cx) {
     }
   }
   entering_.clear();
-  for (size_t i = 0; i < queue_.size() && budget > 0 && !blocked_ && !free_sequences_.empty();
+  for (size_t i = 0; i < queue_.size() && i < window_ && budget > 0 && !blocked_ &&
+                     !free_sequences_.empty();
        ++i) {
     RequestRow& row = requests_.at(queue_[i]);
     const uint32_t expected = std::max(1U, target(row) - std::min(row.probe, target(row) - 1));
@@ -226,6 +230,7 @@ void Scheduler::send_commit(StepContext& cx) {
       usage.setScheduled(known.scheduled.ns);
       usage.setFirstToken(known.first_token.ns);
       usage.setEnded(cx.now.ns);
+      deadlines_ -= known.deadline.ns != 0 ? 1 : 0;
       requests_.erase(ended.request);
     }
   });

@@ -50,6 +50,8 @@ const std::vector<Key>& keys() {
        &C::preemption, {"recompute", "swap"}},
       {"scheduler", "pending_deadline_ms", "longest wait for blocks that another request computes",
        &C::pending_deadline_ms, 0, 3600000},
+      {"prefix_index", "caching", "reuse of prefixes; false: every request computes all its tokens",
+       nullptr, 0, 0, nullptr, {}, &C::prefix_caching},
       {"prefix_index", "partial_min_tokens",
        "shortest match within a block that is worth a copy on write", &C::partial_min_tokens, 1,
        65536},

@@ -39,6 +39,7 @@ struct RunConfig {
   std::string preemption = "recompute";
   int64_t pending_deadline_ms = 500;
   // [prefix_index]
+  bool prefix_caching = true;
   int64_t partial_min_tokens = 4;
   bool publish_partial = true;
   // [eviction]

@@ -54,7 +54,8 @@ void Driver::submit(uint32_t index) {
     prompt = listed == 0 ? prompt : static_cast<uint32_t>(std::min<uint64_t>(prompt, listed));
     live.tokens.resize(prompt);
   }
-  live.root = keys_.root({.domain = item.tenant, .adapter = {}, .media = {}});
+  const TenantConfig& tenant = options_.tenants[item.tenant];
+  live.root = keys_.root({.domain = tenant.domain, .adapter = {}, .media = {}});
   live.keys.resize(live.tokens.size() / block);
   keys_.chain(live.root, live.tokens, block, live.keys);
   const bool partial = options_.prompt_only && prompt % block != 0;
@@ -74,12 +75,16 @@ void Driver::submit(uint32_t index) {
                 auto spec = m.initSubmit().initSpec();
                 spec.setTicket(ticket);
                 spec.setTenant(item.tenant);
-                spec.setDomain(item.tenant);
+                spec.setDomain(tenant.domain);
+                spec.setPriority(tenant.priority);
                 spec.setSession(item.session);
                 spec.setPromptTokens(prompt);
                 spec.setMaxNewTokens(options_.prompt_only ? 0 : item.output);
-                spec.setTokens(data_of(std::span<const uint32_t>(live.tokens).first(prompt)));
-                spec.setKeys(data_of(sent));
+                spec.setOpaque(!options_.caching);
+                if (options_.caching) {
+                  spec.setTokens(data_of(std::span<const uint32_t>(live.tokens).first(prompt)));
+                  spec.setKeys(data_of(sent));
+                }
                 spec.setSealPartial(partial);
                 spec.setPromptOnly(options_.prompt_only);
                 spec.setArrival(arrival);
@@ -230,6 +235,9 @@ void Driver::answer_plan(wire::Run::Reader plan, const StepWork& work) {
     tokens.push_back(live.tokens[known]);
     ++live.generated;
     done[i].generated = 1;
+    if (!options_.caching) {
+      continue;
+    }
     if (live.generated < item.output) {
       if ((known + 1) % block == 0) {
         keys.push_back(live.keys[(known + 1) / block - 1]);

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "apps/config/run_config.h"
 #include "apps/run/content.h"
 #include "apps/run/engine_model.h"
 #include "apps/run/stats.h"
@@ -30,6 +31,8 @@ struct DriverOptions {
   uint64_t true_block_bytes = 0;
   uint32_t contiguous_tokens = 4096;
   bool publish_partial = true;
+  bool caching = true;        // false: requests go without keys
+  std::vector<TenantConfig> tenants;  // by the workload's tenant ids
   ContentShape content;
   EngineFacts engine;
 };

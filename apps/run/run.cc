@@ -25,6 +25,15 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
   d.block_tokens = static_cast<uint32_t>(config.block_tokens);
   d.true_block_bytes = cost.true_block_bytes;
   d.publish_partial = config.publish_partial;
+  d.caching = config.prefix_caching;
+  for (uint32_t t = 0; t < work.tenants.size(); ++t) {
+    // A tenant that the configuration does not name has a domain of its own, behind all that are named.
+    TenantConfig tenant{work.tenants[t], static_cast<uint32_t>(0x80000000U + t), 0};
+    for (const TenantConfig& known : config.tenants) {
+      tenant = known.name == tenant.name ? known : tenant;
+    }
+    d.tenants.push_back(tenant);
+  }
   d.content.block_tokens = d.block_tokens;
   d.content.token_bytes =
       static_cast<uint32_t>(config.real_block_bytes / config.block_tokens) / 8 * 8;
