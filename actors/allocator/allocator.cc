@@ -55,19 +55,6 @@ void Allocator::step(const Envelope& in, StepContext& cx) noexcept {
   peak_used_ = std::max(peak_used_, pools_[0].used());
 }
 
-bool Allocator::is_idle(uint32_t block) const noexcept {
-  const BlockRow& row = rows_[block];
-  return row.indexed && row.refs == 0 && row.in_flight == 0 && has(block, Tier::kDevice);
-}
-
-void Allocator::note_idle(uint32_t block, bool was) noexcept {
-  const bool is = is_idle(block);
-  if (is != was) {
-    idle_granules_ += is ? granules_of(block) : 0;
-    idle_granules_ -= was ? granules_of(block) : 0;
-  }
-}
-
 uint32_t Allocator::new_block(uint8_t block_class, uint32_t after) {
   const uint32_t hint = after == kNoBlock ? next_id_hint_ : after + 1;
   const uint32_t block = ids_.take(hint);
@@ -112,13 +99,6 @@ void Allocator::free_slot(uint32_t block, Tier tier, bool quarantine) {
     pool.give(first, granules_of(block));
   }
   place(block, tier) = Place{};
-  note_idle(block, was);
-}
-
-void Allocator::ref(uint32_t block) {
-  const bool was = is_idle(block);
-  ++rows_[block].refs;
-  ++refs_total_;
   note_idle(block, was);
 }
 

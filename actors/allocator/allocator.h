@@ -131,12 +131,26 @@ class Allocator {
   uint32_t new_block(uint8_t block_class, uint32_t after);
   bool take_slot(uint32_t block, Tier tier);
   void free_slot(uint32_t block, Tier tier, bool quarantine);
-  void ref(uint32_t block);
+  void ref(uint32_t block) noexcept {
+    const bool was = is_idle(block);
+    ++rows_[block].refs;
+    ++refs_total_;
+    note_idle(block, was);
+  }
   void unref(uint32_t block);
   void free_if_unused(uint32_t block);
   void set_indexed(uint32_t block, bool indexed);
-  bool is_idle(uint32_t block) const noexcept;
-  void note_idle(uint32_t block, bool was) noexcept;
+  bool is_idle(uint32_t block) const noexcept {
+    const BlockRow& row = rows_[block];
+    return row.indexed && row.refs == 0 && row.in_flight == 0 && has(block, Tier::kDevice);
+  }
+  void note_idle(uint32_t block, bool was) noexcept {
+    const bool is = is_idle(block);
+    if (is != was) {
+      idle_granules_ += is ? granules_of(block) : 0;
+      idle_granules_ -= was ? granules_of(block) : 0;
+    }
+  }
   uint32_t granules_of(uint32_t block) const noexcept {
     return config_.class_granules[rows_[block].block_class];
   }

@@ -1,6 +1,7 @@
 // Lookup, insertion and removal, residence, leases of the tree.
 #include "actors/prefix_index/block_tree.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace troupe::prefix {
@@ -41,27 +42,69 @@ uint32_t BlockTree::find_child(uint32_t parent, const BlockKey& key, uint8_t mak
       return behind;
     }
   }
+  return find_in_table(parent, key, make);
+}
+
+uint32_t BlockTree::find_in_table(uint32_t parent, const BlockKey& key,
+                                  uint8_t make) const noexcept {
   return table_.find(hash_of(parent, key, make),
                      [&](uint32_t block) { return is_child(block, parent, key, make); });
 }
 
-bool BlockTree::same_tokens(uint32_t block, std::span<const uint32_t> tokens) const noexcept {
-  if ((links_[block].make & kOpaqueBit) != 0) {
-    return true;
+/// Brings what the next keys need into the cache while the current one is compared. Called where
+/// the chain left its run; along a run memory is read in order and the processor sees that by
+/// itself.
+class BlockTree::Ahead {
+ public:
+  Ahead(const BlockTree& tree, std::span<const BlockKey> keys, uint8_t make) noexcept
+      : tree_(tree), keys_(keys), usable_((make & kOpaqueBit) == 0) {}
+  void reach(size_t i) noexcept {
+    if (!usable_) {
+      return;  // where an opaque key lies depends on its parent, which is not known yet
+    }
+    const size_t cells = std::min(i + kCells, keys_.size());
+    for (cells_ = std::max(cells_, i + 1); cells_ < cells; ++cells_) {
+      tree_.table_.prefetch(static_cast<uint32_t>(keys_[cells_].w[0]));
+    }
+    const size_t blocks = std::min(i + kBlocks, keys_.size());
+    for (blocks_ = std::max(blocks_, i + 1); blocks_ < blocks; ++blocks_) {
+      const uint32_t guess = tree_.table_.guess(static_cast<uint32_t>(keys_[blocks_].w[0]));
+      if (guess != kNoBlock) {
+        __builtin_prefetch(&tree_.keys_[guess]);
+        __builtin_prefetch(&tree_.links_[guess]);
+        const uint32_t* tokens =
+            tree_.tokens_.data() + static_cast<size_t>(guess) * tree_.config_.token_stride;
+        __builtin_prefetch(tokens);
+        __builtin_prefetch(tokens + tree_.config_.token_stride - 1);
+      }
+    }
   }
-  return links_[block].count == tokens.size() &&
-         std::memcmp(tokens_of(block).data(), tokens.data(), tokens.size_bytes()) == 0;
-}
+
+ private:
+  static constexpr size_t kCells = 24;
+  static constexpr size_t kBlocks = 12;
+  const BlockTree& tree_;
+  std::span<const BlockKey> keys_;
+  bool usable_;
+  size_t cells_ = 0;   // keys below have their cell on the way
+  size_t blocks_ = 0;  // keys below have their block on the way
+};
 
 void BlockTree::match(const Lookup& lookup, std::vector<uint32_t>& out,
                       uint32_t& obstacle) const noexcept {
   obstacle = kNoBlock;
+  Ahead ahead(*this, lookup.keys, lookup.make);
   uint32_t at = kNoBlock;
   const size_t n = lookup.block_tokens;
   for (size_t i = 0; i < lookup.keys.size(); ++i) {
-    const uint32_t block = find_child(at, lookup.keys[i], lookup.make);
-    if (block == kNoBlock) {
-      return;
+    uint32_t block = at + 1;
+    if (at == kNoBlock || block >= config_.capacity ||
+        !is_child(block, at, lookup.keys[i], lookup.make)) {
+      ahead.reach(i);
+      block = find_in_table(at, lookup.keys[i], lookup.make);
+      if (block == kNoBlock) {
+        return;
+      }
     }
     if (motion(block) != Motion::kNone) {
       obstacle = block;
@@ -76,12 +119,18 @@ void BlockTree::match(const Lookup& lookup, std::vector<uint32_t>& out,
 }
 
 uint32_t BlockTree::longest_prefix(std::span<const BlockKey> keys, uint8_t make) const noexcept {
+  Ahead ahead(*this, keys, make);
   uint32_t at = kNoBlock;
   for (size_t i = 0; i < keys.size(); ++i) {
-    at = find_child(at, keys[i], make);
-    if (at == kNoBlock) {
-      return static_cast<uint32_t>(i);
+    uint32_t block = at + 1;
+    if (at == kNoBlock || block >= config_.capacity || !is_child(block, at, keys[i], make)) {
+      ahead.reach(i);
+      block = find_in_table(at, keys[i], make);
+      if (block == kNoBlock) {
+        return static_cast<uint32_t>(i);
+      }
     }
+    at = block;
   }
   return static_cast<uint32_t>(keys.size());
 }

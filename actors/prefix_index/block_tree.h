@@ -99,7 +99,20 @@ class BlockTree {
   /// Appends `root` and all that hang on it, children before parents.
   void collect_subtree(uint32_t root, std::vector<uint32_t>& out) const;
   /// The same tokens as the block holds (always true for opaque blocks).
-  bool same_tokens(uint32_t block, std::span<const uint32_t> tokens) const noexcept;
+  bool same_tokens(uint32_t block, std::span<const uint32_t> tokens) const noexcept {
+    if ((links_[block].make & kOpaqueBit) != 0) {
+      return true;
+    }
+    if (links_[block].count != tokens.size()) {
+      return false;
+    }
+    const uint32_t* own = tokens_.data() + static_cast<size_t>(block) * config_.token_stride;
+    uint32_t differ = 0;
+    for (size_t i = 0; i < tokens.size(); ++i) {  // no early exit: nearly always equal
+      differ |= own[i] ^ tokens[i];
+    }
+    return differ == 0;
+  }
 
   void add_tier(uint32_t block, uint8_t tier) noexcept;
   void drop_tier(uint32_t block, uint8_t tier) noexcept;
@@ -172,6 +185,8 @@ class BlockTree {
     uint32_t tenant = 0;
     uint32_t domain = 0;
   };
+  class Ahead;
+  uint32_t find_in_table(uint32_t parent, const BlockKey& key, uint8_t make) const noexcept;
   uint32_t hash_of(uint32_t parent, const BlockKey& key, uint8_t make) const noexcept;
   bool is_child(uint32_t block, uint32_t parent, const BlockKey& key, uint8_t make) const noexcept {
     const Link& link = links_[block];

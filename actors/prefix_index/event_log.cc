@@ -20,22 +20,36 @@ void EventLog::open(wire::EventKind kind, uint8_t tier, const RequestRow* row) {
     batch.hints = row->hints;
   }
   batch.begin = static_cast<uint32_t>(blocks_.size());
+  batch.facts = static_cast<uint32_t>(parents_.size());
   batches_.push_back(batch);
 }
 
 void EventLog::add(const BlockTree& tree, uint32_t block) {
+  add(tree, {&block, 1});
+}
+
+void EventLog::add(const BlockTree& tree, std::span<const uint32_t> blocks) {
+  if (blocks.empty()) {
+    return;
+  }
   Batch& batch = batches_.back();
-  if (batch.count++ == 0) {
-    const size_t block_class = tree.make(block) & static_cast<uint8_t>(~kOpaqueBit);
+  if (batch.count == 0) {
+    const size_t block_class = tree.make(blocks[0]) & static_cast<uint8_t>(~kOpaqueBit);
     batch.bytes = block_class < class_bytes_.size() ? class_bytes_[block_class] : 0;
     if (batch.request == 0) {
-      batch.tenant = tree.tenant(block);
+      batch.tenant = tree.tenant(blocks[0]);
     }
   }
-  blocks_.push_back(block);
-  parents_.push_back(batch.described ? tree.parent(block) : 0);
-  depths_.push_back(batch.described ? tree.depth(block) : 0);
-  tokens_.push_back(batch.described ? tree.count(block) : 0);
+  batch.count += static_cast<uint32_t>(blocks.size());
+  blocks_.insert(blocks_.end(), blocks.begin(), blocks.end());
+  if (!batch.described) {
+    return;
+  }
+  for (const uint32_t block : blocks) {
+    parents_.push_back(tree.parent(block));
+    depths_.push_back(tree.depth(block));
+    tokens_.push_back(tree.count(block));
+  }
 }
 
 void EventLog::flush(Outbox& out) {
@@ -61,14 +75,14 @@ void EventLog::flush(Outbox& out) {
       events.setTenant(batch.tenant);
       events.setHints(batch.hints);
       events.setBytes(batch.bytes);
-      const auto part = [&](const std::vector<uint32_t>& all) {
-        return data_of(std::span<const uint32_t>(all).subspan(batch.begin, batch.count));
+      const auto part = [&](const std::vector<uint32_t>& all, uint32_t begin) {
+        return data_of(std::span<const uint32_t>(all).subspan(begin, batch.count));
       };
-      events.setBlocks(part(blocks_));
+      events.setBlocks(part(blocks_, batch.begin));
       if (batch.described) {
-        events.setParents(part(parents_));
-        events.setDepths(part(depths_));
-        events.setTokens(part(tokens_));
+        events.setParents(part(parents_, batch.facts));
+        events.setDepths(part(depths_, batch.facts));
+        events.setTokens(part(tokens_, batch.facts));
       }
     }
   });

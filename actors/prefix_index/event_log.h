@@ -21,11 +21,7 @@ class EventLog {
   void open(wire::EventKind kind, uint8_t tier, const RequestRow* row);
   /// Adds a block to the open batch. Inserts, promotions and demotions carry the tree's facts.
   void add(const BlockTree& tree, uint32_t block);
-  void add(const BlockTree& tree, std::span<const uint32_t> blocks) {
-    for (const uint32_t block : blocks) {
-      add(tree, block);
-    }
-  }
+  void add(const BlockTree& tree, std::span<const uint32_t> blocks);
   /// A batch of one.
   void one(wire::EventKind kind, uint8_t tier, const RequestRow* row, const BlockTree& tree,
            uint32_t block) {
@@ -45,13 +41,14 @@ class EventLog {
     uint32_t tenant = 0;
     uint32_t hints = 0;
     uint64_t bytes = 0;
-    uint32_t begin = 0;
+    uint32_t begin = 0;  // in blocks_
+    uint32_t facts = 0;  // in parents_, depths_ and tokens_, where it is described
     uint32_t count = 0;
   };
   std::vector<uint64_t> class_bytes_;
   std::vector<Batch> batches_;
   std::vector<uint32_t> blocks_;
-  // As long as blocks_, zero where a batch is not described.
+  // Of described batches only.
   std::vector<uint32_t> parents_;
   std::vector<uint32_t> depths_;
   std::vector<uint32_t> tokens_;
