@@ -14,5 +14,9 @@ struct LaneHeader {
   segment @7 :UInt32;
   plugins @8 :List(PluginHash);
   permuted @9 :Bool;        # token values are under a permutation drawn for this recording
+  recording @10 :UInt64;    # random; the same in all lanes of one recording
+  edge @11 :Bool;           # the client or a mover: recorded for reference, not replayed
+  mode @12 :UInt8;          # 1 full; 2 edges: payloads of messages from edge actors only
+  digestEvery @13 :UInt32;  # steps between two state digests; 0: none
 }
 struct PluginHash { name @0 :Text; sha256 @1 :Data; }

@@ -32,6 +32,7 @@ struct FrameHeader {
   uint64_t seq = 0;    // of the sender's outbox, from 1
   uint64_t cause = 0;  // inbox sequence of the sender that led to this message; 0: from outside
   Tick tick;           // the sender's now
+  Kind kind = Kind::INVALID;  // of the message, so that nobody has to open it to know
 };
 
 /// Shared immutable frame. Copies cost one count; the last one frees.
@@ -94,11 +95,13 @@ class FrameScratch {
  public:
   /// `words`: upper bound of the message's size [8-byte words]; too small a bound is a programmer error.
   template <class Fill>
-  Frame build(const FrameHeader& header, size_t words, Fill&& fill) {
+  Frame build(FrameHeader header, size_t words, Fill&& fill) {
     reserve(words);
     // capnp::word can be neither copied nor made, so the buffer holds plain integers of its size.
     Arena arena({reinterpret_cast<capnp::word*>(buffer_.data()), words});
-    fill(arena.template initRoot<wire::Message>());
+    auto message = arena.template initRoot<wire::Message>();
+    fill(message);
+    header.kind = message.which();
     const auto used = arena.getSegmentsForOutput();
     TROUPE_ASSERT(used.size() == 1);
     Frame frame = Frame::make(header, {used[0].begin(), used[0].size()});

@@ -1,0 +1,227 @@
+#include "runtime/trace/lane_storage.h"
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <fcntl.h>
+#include <filesystem>
+#include <mutex>
+#include <pthread.h>
+#include <sched.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+#include <zstd.h>
+
+namespace troupe::trace {
+namespace {
+
+Status io_error(const std::string& what, const std::string& path) {
+  return Status(
+      errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? Code::kNoCapacity : Code::kIo,
+      what + " " + path + ": " + std::strerror(errno));
+}
+
+Status write_all(int fd, const uint8_t* bytes, size_t count, const std::string& path) {
+  while (count > 0) {
+    const ssize_t done = ::write(fd, bytes, count);
+    if (done < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return io_error("can't write", path);
+    }
+    bytes += done;
+    count -= static_cast<size_t>(done);
+  }
+  return Status::ok();
+}
+
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
+class PosixFile final : public LaneFile {
+ public:
+  PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  Status append(std::span<const uint8_t> bytes) override {
+    return write_all(fd_.get(), bytes.data(), bytes.size(), path_);
+  }
+  Status truncate(uint64_t bytes) override {
+    if (::ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0 ||
+        ::lseek(fd_.get(), static_cast<off_t>(bytes), SEEK_SET) < 0) {
+      return io_error("can't cut", path_);
+    }
+    return Status::ok();
+  }
+
+ private:
+  Fd fd_;
+  std::string path_;
+};
+
+/// Compresses whole files, one after the other, on time that nobody else wants.
+class Compressor {
+ public:
+  explicit Compressor(int level) : level_(level), thread_([this] { work(); }) {}
+  ~Compressor() { (void)finish(); }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  void add(std::string path) {
+    const std::lock_guard lock(mutex_);
+    paths_.push_back(std::move(path));
+    changed_.notify_all();
+  }
+  Status finish() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      changed_.notify_all();
+    }
+    if (thread_.joinable()) {
+      // Somebody waits now, so it may no longer run on idle time only.
+      const sched_param none{};
+      (void)pthread_setschedparam(thread_.native_handle(), SCHED_OTHER, &none);
+      thread_.join();
+    }
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+
+ private:
+  void work() {
+    const sched_param none{};
+    (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);  // only a wish
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ending_ || !paths_.empty(); });
+      if (paths_.empty()) {
+        return;
+      }
+      const std::string path = std::move(paths_.front());
+      paths_.pop_front();
+      lock.unlock();
+      Status done = compress(path);
+      lock.lock();
+      if (!done && status_) {
+        status_ = std::move(done);  // the plain file stays and is as good
+      }
+    }
+  }
+  Status compress(const std::string& path);
+
+  int level_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> paths_;
+  bool ending_ = false;
+  Status status_;
+  std::thread thread_;
+};
+
+Status Compressor::compress(const std::string& path) {
+  const Fd in(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string part = path + ".zst.part";
+  const Fd out(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (in.get() < 0 || out.get() < 0) {
+    return io_error("can't open", in.get() < 0 ? path : part);
+  }
+  const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(),
+                                                                   ZSTD_freeCCtx);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level_);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  std::vector<uint8_t> from(ZSTD_CStreamInSize());
+  std::vector<uint8_t> to(ZSTD_CStreamOutSize());
+  for (bool last = false; !last;) {
+    const ssize_t got = ::read(in.get(), from.data(), from.size());
+    if (got < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return io_error("can't read", path);
+    }
+    last = got == 0;
+    ZSTD_inBuffer input{from.data(), static_cast<size_t>(got), 0};
+    size_t left = 1;
+    while (last ? left != 0 : input.pos < input.size) {
+      ZSTD_outBuffer output{to.data(), to.size(), 0};
+      left =
+          ZSTD_compressStream2(context.get(), &output, &input, last ? ZSTD_e_end : ZSTD_e_continue);
+      if (ZSTD_isError(left) != 0) {
+        return Status(Code::kInternal, "zstd: " + std::string(ZSTD_getErrorName(left)));
+      }
+      TROUPE_TRY(write_all(out.get(), to.data(), output.pos, part));
+    }
+  }
+  // The plain file goes last: at no moment is there none.
+  if (::rename(part.c_str(), (path + ".zst").c_str()) != 0 || ::unlink(path.c_str()) != 0) {
+    return io_error("can't replace", path);
+  }
+  return Status::ok();
+}
+
+class DirectoryStorage final : public LaneStorage {
+ public:
+  explicit DirectoryStorage(const DirectoryOptions& options) : directory_(options.directory) {
+    if (options.compress) {
+      compressor_ = std::make_unique<Compressor>(options.level);
+    }
+  }
+  Expected<std::unique_ptr<LaneFile>> create(const std::string& name) override {
+    const std::string path = directory_ + "/" + name;
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+      return io_error("can't create", path);
+    }
+    return std::unique_ptr<LaneFile>(std::make_unique<PosixFile>(fd, path));
+  }
+  void sealed(const std::string& name) override {
+    if (compressor_ != nullptr) {
+      compressor_->add(directory_ + "/" + name);
+    }
+  }
+  Status finish() override { return compressor_ != nullptr ? compressor_->finish() : Status::ok(); }
+
+ private:
+  std::string directory_;
+  std::unique_ptr<Compressor> compressor_;
+};
+
+}  // namespace
+
+Expected<std::unique_ptr<LaneStorage>> open_directory(const DirectoryOptions& options) {
+  if (options.level < 1 || options.level > 19) {
+    return Status(Code::kOutOfRange,
+                  "zstd level " + std::to_string(options.level) + " is not in 1 … 19");
+  }
+  std::error_code error;
+  std::filesystem::create_directories(options.directory, error);
+  const std::filesystem::directory_iterator entries(options.directory, error);
+  if (error) {
+    return Status(Code::kIo, "can't use directory " + options.directory + ": " + error.message());
+  }
+  for (const auto& entry : entries) {
+    if (entry.path().filename().string().find(kLaneSuffix) != std::string::npos) {
+      return Status(Code::kFailedPrecondition,
+                    "directory " + options.directory + " holds a recording already (" +
+                        entry.path().filename().string() + "); name another one or remove it");
+    }
+  }
+  return std::unique_ptr<LaneStorage>(std::make_unique<DirectoryStorage>(options));
+}
+
+}  // namespace troupe::trace
