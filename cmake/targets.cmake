@@ -17,9 +17,15 @@ endfunction()
 # troupe_test(NAME SOURCES … LINKS … [LABELS …]): one Catch2 program, registered with CTest.
 # Tests whose name has the tag [skip] print why and exit 4, which CTest counts as skipped.
 function(troupe_test name)
+  troupe_test_main(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE troupe_catch_main)
+endfunction()
+
+# The same for a program with a main of its own (one that skips as a whole when its data is missing).
+function(troupe_test_main name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE troupe_flags troupe_catch_main ${ARG_LINKS})
+  target_link_libraries(${name} PRIVATE troupe_flags ${ARG_LINKS})
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)

@@ -147,7 +147,14 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
                          static_cast<uint32_t>(config.block_tokens), 0, 1});
   Driver driver(work, driver_options(config, work, options, *engine, *cost), keys,
                 (*assembly)->device_bytes(), (*assembly)->granule_bytes());
-  driver.on_progress = options.on_progress;
+  driver.on_progress = [&](uint64_t done, uint64_t total) {
+    if (options.on_progress) {
+      options.on_progress(done, total);
+    }
+    if (options.tamper) {
+      options.tamper(done, (*assembly)->device_bytes());
+    }
+  };
   RunReport report;
   report.trace = work.source;
   report.dispatcher = config.dispatcher;

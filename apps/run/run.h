@@ -2,7 +2,9 @@
 // benches.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <span>
 
 #include "apps/config/run_config.h"
 #include "apps/run/stats.h"
@@ -17,6 +19,8 @@ struct RunOptions {
   double speed = 1;         // 0: as credits allow
   uint32_t max_length = 0;  // contiguous preallocation compared with; 0: 4096, or the longest request
   std::function<void(uint64_t done, uint64_t total)> on_progress;
+  /// Tests: called after every reply with the device tier's memory, to damage it.
+  std::function<void(uint64_t done, std::span<std::byte> device)> tamper;
 };
 
 /// Runs the whole workload. Errors: kInternal for a broken invariant or a request without an answer,

@@ -210,8 +210,13 @@ TEST_CASE("new rows left out for room wait until something leaves, in their orde
   sent = done(h, 3, {{1, 0, 17, 1, 1}});
   REQUIRE(kinds(sent) == std::vector{Kind::COMMIT, Kind::MATCH});
   sent[1].read([&](auto m) {
-    REQUIRE(m.getMatch().getNews().size() == 2);
+    REQUIRE(m.getMatch().getNews().size() == 1);  // none got in last time, so one is tried
     CHECK(m.getMatch().getNews()[0].getRequest() == 2);
+  });
+  sent = done(h, 4, {{2, 0, 0, 16, 1}});
+  sent.back().read([&](auto m) {
+    REQUIRE(m.getMatch().getNews().size() == 1);
+    CHECK(m.getMatch().getNews()[0].getRequest() == 3);
   });
 }
 

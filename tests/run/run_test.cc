@@ -1,0 +1,200 @@
+// `troupe run` as a function: damage is found, both dispatchers answer everybody, tenants stay apart,
+// refusals are typed, and caching off computes everything.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include "apps/gen/workload.h"
+#include "apps/run/content.h"
+#include "apps/run/run.h"
+
+namespace troupe {
+namespace {
+
+/// Sessions of `turns` turns; each turn's prompt is the last one's, its answer and some more.
+Workload sessions(uint32_t count, uint32_t turns, uint32_t first_blocks, uint32_t tenants = 1) {
+  Workload work;
+  work.source = "made by the test";
+  work.block_size = 16;
+  for (uint32_t t = 0; t < tenants; ++t) {
+    work.tenants.push_back("tenant" + std::to_string(t));
+  }
+  uint64_t next_id = 1000;
+  std::vector<std::vector<uint64_t>> paths(count, {0, 1, 2});  // a shared system prompt
+  for (uint32_t turn = 0; turn < turns; ++turn) {
+    for (uint32_t s = 0; s < count; ++s) {
+      const uint32_t grow = turn == 0 ? first_blocks : 3;
+      for (uint32_t b = 0; b < grow; ++b) {
+        paths[s].push_back(next_id++);
+      }
+      WorkItem item;
+      item.timestamp_ms = turn * 1000.0 + s * 7.0;
+      item.prompt = static_cast<uint32_t>(paths[s].size()) * 16;
+      item.output = 20;
+      item.tenant = s % tenants;
+      item.session = s + 1;
+      item.first_id = work.ids.size();
+      item.ids = static_cast<uint32_t>(paths[s].size());
+      item.next_turn = kNoItem;
+      work.ids.insert(work.ids.end(), paths[s].begin(), paths[s].end());
+      work.items.push_back(item);
+    }
+  }
+  for (uint32_t i = 0; i + count < work.items.size(); ++i) {
+    work.items[i].next_turn = i + count;
+  }
+  work.given_tokens.resize(work.items.size());
+  return work;
+}
+
+RunConfig small(int64_t device, int64_t host = 0) {
+  RunConfig config;
+  config.device_blocks = device;
+  config.host_blocks = host;
+  config.max_running = 16;
+  config.check_every_steps = 1;
+  return config;
+}
+
+RunReport must_run(const RunConfig& config, const Workload& work, const RunOptions& options = {}) {
+  auto report = run_trace(config, work, options);
+  INFO(report.status().to_string());
+  REQUIRE(report.is_ok());
+  CHECK(report->all.completed + report->all.refused + report->all.cancelled == work.items.size());
+  return *report;
+}
+
+}  // namespace
+
+TEST_CASE("every request is answered and every reused byte is right, whatever the pressure") {
+  const Workload work = sessions(12, 5, 8);
+  for (const char* dispatcher : {"inline", "caf"}) {
+    for (const auto& [device, host] : {std::pair{400, 0}, {60, 0}, {60, 100}, {40, 400}}) {
+      for (const double speed : {1.0, 0.0}) {
+        INFO(dispatcher << " device " << device << " host " << host << " speed " << speed);
+        RunConfig config = small(device, host);
+        config.dispatcher = dispatcher;
+        config.free_reserve_blocks = host > 0 ? 4 : 0;
+        config.preemption = host > 0 ? "swap" : "recompute";
+        config.load = "always";
+        RunOptions options;
+        options.speed = speed;
+        const RunReport report = must_run(config, work, options);
+        CHECK(report.mismatches == 0);
+        CHECK(report.failed_loads == 0);
+        CHECK(report.verified_bytes > 0);
+        CHECK(report.all.completed == work.items.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("generated tokens are found by the next turn where the session tells") {
+  const Workload work = sessions(3, 4, 8);
+  const RunReport report = must_run(small(400), work);
+  // A turn adds 3 blocks = 48 tokens, of which 19 were generated and cached by the turn before.
+  uint64_t prompt_only_hits = 0;
+  for (uint32_t i = 3; i < work.items.size(); ++i) {
+    prompt_only_hits += work.items[i - 3].prompt;
+  }
+  CHECK(report.all.reused_tokens > prompt_only_hits);
+}
+
+TEST_CASE("a flipped byte and two swapped slots are found") {
+  const Workload work = sessions(4, 3, 8);
+  RunConfig config = small(400);
+  RunOptions options;
+  options.serial = true;
+  CHECK(must_run(config, work, options).mismatches == 0);
+  const size_t block = static_cast<size_t>(config.real_block_bytes);
+  SECTION("a flipped bit") {
+    options.tamper = [&](uint64_t done, std::span<std::byte> device) {
+      if (done == 1) {
+        device[block * 2 + 77] ^= std::byte{1};
+      }
+    };
+  }
+  SECTION("two swapped slots") {
+    options.tamper = [&](uint64_t done, std::span<std::byte> device) {
+      if (done == 1) {
+        std::swap_ranges(device.begin() + static_cast<ptrdiff_t>(block),
+                         device.begin() + static_cast<ptrdiff_t>(block * 2),
+                         device.begin() + static_cast<ptrdiff_t>(block * 2));
+      }
+    };
+  }
+  const RunReport damaged = must_run(config, work, options);
+  CHECK(damaged.mismatches > 0);
+  CHECK_FALSE(damaged.first_mismatch.empty());
+}
+
+TEST_CASE("tenants do not share blocks unless their domain is the same") {
+  const Workload work = sessions(2, 1, 0, 2);  // the same three blocks, two tenants
+  RunOptions options;
+  options.serial = true;
+  CHECK(must_run(small(100), work, options).all.prefix_hit_blocks == 0);
+  RunConfig shared = small(100);
+  shared.tenants = {{"tenant0", 7, 0}, {"tenant1", 7, 0}};
+  CHECK(must_run(shared, work, options).all.prefix_hit_blocks == 3);
+}
+
+TEST_CASE("a request larger than the device is refused and the rest goes on") {
+  Workload work = sessions(2, 2, 8);
+  work.items[1].prompt = 500 * 16;
+  const RunReport report = must_run(small(60), work);
+  CHECK(report.all.refused == 1);
+  CHECK(report.all.completed == work.items.size() - 1);
+}
+
+TEST_CASE("a full queue refuses by type") {
+  const Workload work = sessions(10, 1, 8);
+  RunConfig config = small(100);
+  config.max_live = 4;
+  Workload burst = work;
+  for (WorkItem& item : burst.items) {
+    item.timestamp_ms = 0;
+  }
+  const RunReport report = must_run(config, burst);
+  CHECK(report.all.refused > 0);
+  CHECK(report.all.completed + report.all.refused == burst.items.size());
+}
+
+TEST_CASE("caching off reuses nothing and leaves nothing behind") {
+  const Workload work = sessions(4, 3, 8);
+  RunConfig config = small(400);
+  config.prefix_caching = false;
+  const RunReport report = must_run(config, work);
+  CHECK(report.all.prefix_hit_blocks == 0);
+  CHECK(report.all.reused_tokens == 0);
+  CHECK(report.gauges.at("allocator.device.free") == 400);
+}
+
+TEST_CASE("serial runs have the same digests on both dispatchers, and again with the same seed") {
+  const Workload work = sessions(5, 4, 8);
+  RunOptions options;
+  options.serial = true;
+  RunConfig config = small(60, 100);
+  const RunReport a = must_run(config, work, options);
+  const RunReport b = must_run(config, work, options);
+  config.dispatcher = "caf";
+  const RunReport c = must_run(config, work, options);
+  CHECK(a.digests == b.digests);
+  CHECK(a.digests == c.digests);
+}
+
+TEST_CASE("one wrong token piece is named") {
+  const ContentShape shape{16, 256};
+  const std::vector<uint32_t> tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  std::vector<std::byte> block(16 * 256);
+  fill_content(shape, BlockKey{}, tokens, 0, 16, block);
+  CHECK(verify_content(shape, BlockKey{}, tokens, 0, 16, block) == 16);
+  block[256 * 5 + 3] ^= std::byte{0x10};
+  CHECK(verify_content(shape, BlockKey{}, tokens, 0, 16, block) == 5);
+  std::vector<uint32_t> other = tokens;
+  other[2] = 99;  // the same block under another token: everything from there on differs
+  fill_content(shape, BlockKey{}, tokens, 0, 16, block);
+  CHECK(verify_content(shape, BlockKey{}, other, 0, 16, block) == 2);
+}
+
+}  // namespace troupe
