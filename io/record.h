@@ -90,9 +90,9 @@ RecordFault decode_compact(std::span<const std::byte> bytes, BlockRecord& record
 /// What a reader expects; empty fields are not compared.
 struct RecordExpectation {
   KeyDigest key{};
-  std::optional<uint64_t> namespace_fingerprint;
-  std::optional<uint32_t> domain;
-  std::optional<uint16_t> format;
+  std::optional<uint64_t> namespace_fingerprint{};
+  std::optional<uint32_t> domain{};
+  std::optional<uint16_t> format{};
   Slot slot;
 };
 RecordFault match(const BlockRecord& record, const RecordExpectation& expected) noexcept;

@@ -303,6 +303,20 @@ Status DiskStore::drop(const Slot& slot) {
   return Status::ok();
 }
 
+bool DiskStore::adopt(const BlockRecord& record) {
+  const auto place = layout_.locate(record.slot);
+  if (!place || record.payload_bytes + kRecordTrailerBytes > place->bytes ||
+      is_busy(record.slot, false) || !table_.put(record)) {
+    return false;
+  }
+  if (meta_ != nullptr) {
+    meta_->saw_sequence(record.sequence);
+    meta_->put(record);
+    meta_->flush();
+  }
+  return true;
+}
+
 void DiskStore::reinstate(const Slot& slot) {
   table_.reinstate(slot);
   if (meta_ != nullptr) {

@@ -121,6 +121,10 @@ class DiskStore {
   Status read(std::span<const ReadBlock> batch);
   /// What lies there ends; not there is fine. failed_precondition while the slot is being written.
   Status drop(const Slot& slot);
+  /// Takes a record that lies on the disk already into the index (repair: the caller has verified
+  /// it). False when a newer one, a busy or a quarantined slot is in the way, or it does not fit
+  /// there.
+  bool adopt(const BlockRecord& record);
   /// Uses a quarantined slot again.
   void reinstate(const Slot& slot);
 

@@ -44,6 +44,14 @@ struct RecoveryReport {
   uint64_t outside = 0;  // rows that no longer fit (the tier was made smaller)
 };
 
+/// First file of a store: which one it is, and its size classes.
+struct Superblock {
+  std::array<std::byte, 16> id{};
+  StoreLayout layout;
+};
+/// corrupt, or unsupported for a newer version.
+Expected<Superblock> decode_superblock(std::span<const std::byte> bytes);
+
 class MetaLog {
  public:
   /// Reads what is there into `table` and opens a new journal (kCrash). Errors: unsupported
@@ -59,6 +67,10 @@ class MetaLog {
   void set_policy_state(std::vector<std::byte> state) { policy_ = std::move(state); }
   uint64_t next_sequence() const noexcept { return next_sequence_; }
   uint64_t take_sequence() noexcept { return next_sequence_++; }
+  /// Later writes get higher numbers than this one.
+  void saw_sequence(uint64_t sequence) noexcept {
+    next_sequence_ = next_sequence_ > sequence ? next_sequence_ : sequence + 1;
+  }
 
   void put(const BlockRecord& record);
   /// Ends claims on `slot` with a sequence below the next one.

@@ -112,35 +112,49 @@ Expected<bool> MetaLog::load_superblock(const StoreLayout& layout) {
     }
     return bytes.status();
   }
-  const std::span<const std::byte> in = bytes.value();
-  if (in.size() < kSuperFixed + 8 || get_le<uint32_t>(in, 0) != kSuperMagic) {
-    report_.reason = "superblock is damaged";
+  auto super = decode_superblock(bytes.value());
+  if (!super) {
+    if (super.status().code() == Code::kUnsupported) {
+      return super.status();
+    }
+    report_.reason = super.status().text();
     return false;
   }
+  const StoreLayout& old = super->layout;
+  if (!old.same_granules(layout)) {
+    report_.reason = "the store has other size classes";
+    return false;
+  }
+  id_ = super->id;
+  resized_ = old.granules() != layout.granules();
+  return true;
+}
+
+Expected<Superblock> decode_superblock(std::span<const std::byte> in) {
+  if (in.size() < kSuperFixed + 8 || get_le<uint32_t>(in, 0) != kSuperMagic) {
+    return {Code::kCorrupt, "superblock is damaged"};
+  }
   if (get_le<uint32_t>(in, 4) != kSuperVersion) {
-    return Status(Code::kUnsupported,
-                  "the store was written in version " + std::to_string(get_le<uint32_t>(in, 4)) +
-                      ", this build knows version 1: use that build, or remove the directory");
+    return {Code::kUnsupported,
+            "the store was written in version " + std::to_string(get_le<uint32_t>(in, 4)) +
+                ", this build knows version 1: use that build, or remove the directory"};
   }
   const auto count = get_le<uint32_t>(in, 24);
   if (count > 16 || in.size() != kSuperFixed + 8 * size_t{count} + 8 ||
       get_le<uint64_t>(in, in.size() - 8) != default_checksum(in.first(in.size() - 8))) {
-    report_.reason = "superblock is damaged";
-    return false;
+    return {Code::kCorrupt, "superblock is damaged"};
   }
   std::vector<SizeClass> classes;
   for (uint32_t i = 0; i < count; ++i) {
     classes.push_back(
         {get_le<uint32_t>(in, kSuperFixed + 8 * i), get_le<uint32_t>(in, kSuperFixed + 8 * i + 4)});
   }
-  auto old = StoreLayout::create(classes);
-  if (!old || !old->same_granules(layout)) {
-    report_.reason = "the store has other size classes";
-    return false;
+  auto layout = StoreLayout::create(classes);
+  if (!layout) {
+    return {Code::kCorrupt, "superblock is damaged: " + layout.status().text()};
   }
-  id_ = get_le<std::array<std::byte, 16>>(in, 8);
-  resized_ = old->granules() != layout.granules();
-  return true;
+  return Superblock{.id = get_le<std::array<std::byte, 16>>(in, 8),
+                    .layout = std::move(layout).value()};
 }
 
 Status MetaLog::write_superblock(const StoreLayout& layout) {

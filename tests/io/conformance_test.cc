@@ -1,5 +1,5 @@
 // One suite over every backend: what BlockDevice promises holds for all of them, without faults.
-#include "io_fixture.h"
+#include "tests/io/io_fixture.h"
 
 #include <catch2/catch.hpp>
 

@@ -3,7 +3,7 @@
 // design: block records catch those (record_test, store tests). Here: they must pass as success, so
 // that this suite would notice if the injector stopped injecting.
 #include "io/depth_governor.h"
-#include "io_fixture.h"
+#include "tests/io/io_fixture.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
 // Faults that the kernel itself makes: blocked io_uring, small memory locks, a completion ring that
 // overflows, interrupted calls, file-size limits, files cut short behind our back. Each case that
 // changes the process runs in a child; what a machine lacks is skipped with a line that says so.
-#include "io_fixture.h"
+#include "tests/io/io_fixture.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 // acknowledged stands in a shared mapping that survives it.
 #include "io/crash_point.h"
 #include "runtime/base/log.h"
-#include "store_fixture.h"
+#include "tests/io/store_fixture.h"
 
 #include <catch2/catch.hpp>
 

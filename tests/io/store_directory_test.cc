@@ -2,7 +2,7 @@
 // vanish.
 #include "io/store/directory_lock.h"
 #include "runtime/base/log.h"
-#include "store_fixture.h"
+#include "tests/io/store_fixture.h"
 
 #include <catch2/catch.hpp>
 

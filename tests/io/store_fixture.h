@@ -3,7 +3,7 @@
 #pragma once
 
 #include "io/store/disk_store.h"
-#include "io_fixture.h"
+#include "tests/io/io_fixture.h"
 
 #include <map>
 

@@ -2,7 +2,7 @@
 // disks.
 #include "io/store/meta_names.h"
 #include "runtime/base/log.h"
-#include "store_fixture.h"
+#include "tests/io/store_fixture.h"
 
 #include <catch2/catch.hpp>
 

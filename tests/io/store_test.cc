@@ -1,6 +1,6 @@
 // The disk store over memory: identity, visibility, restarts, damage. Names of public failures of
 // other systems that a test guards against stand in brackets as T:name.
-#include "store_fixture.h"
+#include "tests/io/store_fixture.h"
 
 #include <catch2/catch.hpp>
 
