@@ -60,6 +60,8 @@ const std::vector<Key>& keys() {
       {"eviction", "policy", "which blocks go first", nullptr, 0, 0, &C::eviction_policy},
       {"tiering", "load", "blocks found in a lower tier: by measured rates, or always loaded",
        nullptr, 0, 0, &C::load, {"measured", "always"}},
+      {"gateway", "tenants", "tenants that may connect; a run has at least its trace's",
+       &C::tenant_count, 1, 1 << 20},
       {"gateway", "max_live", "requests admitted and not yet answered", &C::max_live, 1, 1LL << 22},
       {"gateway", "max_new_tokens", "tokens that one request may generate", &C::max_new_tokens, 1,
        1LL << 26},

@@ -47,6 +47,7 @@ struct RunConfig {
   // [tiering]
   std::string load = "measured";
   // [gateway]
+  int64_t tenant_count = 1;
   int64_t max_live = 65536;
   int64_t max_new_tokens = 131072;
   // [runtime]

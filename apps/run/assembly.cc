@@ -1,28 +1,35 @@
 #include "apps/run/assembly.h"
 
 #include "actors/policy_slot/lru.h"
+#include "apps/models/models.h"
+#include "apps/run/engines.h"
+#include "runtime/layout/block_bytes.h"
+#include "runtime/plugin/registry.h"
 
 namespace troupe {
 namespace {
 
-/// The policies that are linked in. Plug-ins are added where the loader is.
-class BuiltinRegistry final : public policy::Registry {
+class RunRegistry final : public policy::Registry {
  public:
+  RunRegistry() : plugins_(plugin::default_policy_dir(), plugin::LoaderOptions{}) {}
   Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
-      std::string_view name, uint32_t capacity, uint64_t, std::string_view) const override {
+      std::string_view name, uint32_t capacity, uint64_t seed,
+      std::string_view params) const override {
     if (name == "lru") {
       return std::unique_ptr<policy::EvictionPolicy>(new LruPolicy(capacity));
     }
-    return Status(Code::kNotFound, "eviction policy \"" + std::string(name) + "\" is none of lru");
+    return plugins_.make_eviction(name, capacity, seed, params);
   }
+
+ private:
+  plugin::Registry plugins_;
 };
 
-TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const BlockCost& cost,
-                           uint32_t tenants) {
+TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const BlockCost& cost) {
   TroupeConfig t;
   t.gateway.max_live = static_cast<uint32_t>(c.max_live);
   t.gateway.max_new_tokens = static_cast<uint32_t>(c.max_new_tokens);
-  t.gateway.tenants = tenants;
+  t.gateway.tenants = static_cast<uint32_t>(c.tenant_count);
   t.scheduler.max_running = static_cast<uint32_t>(c.max_running);
   t.scheduler.max_batch_tokens = static_cast<uint32_t>(c.max_batch_tokens);
   t.scheduler.chunk_tokens = static_cast<uint32_t>(c.chunk_tokens);
@@ -51,6 +58,37 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
 }
 
 }  // namespace
+
+std::unique_ptr<policy::Registry> make_registry() { return std::make_unique<RunRegistry>(); }
+
+Expected<BlockCost> block_cost(const RunConfig& config) {
+  const auto model = find_model(known_models(), config.model);
+  if (!model) {
+    return model.status();
+  }
+  const auto format = parse_format(config.format);
+  if (!format) {
+    return format.status();
+  }
+  const KvLayout layout = layout_of(*model, static_cast<uint32_t>(config.block_tokens));
+  TROUPE_TRY(validate(layout));
+  return BlockCost{bytes_per_block(layout, *format),
+                   std::to_string(layout_fingerprint(layout, *format))};
+}
+
+Expected<Troupe> build_replay_troupe(const RunConfig& config, const policy::Registry& registry) {
+  const auto cost = block_cost(config);
+  if (!cost) {
+    return cost.status();
+  }
+  const auto engine = find_engine(config.gpu, config.model,
+                                  static_cast<double>(cost->true_block_bytes) /
+                                      static_cast<double>(config.block_tokens));
+  if (!engine) {
+    return engine.status();
+  }
+  return build_troupe(troupe_config(config, *engine, *cost), registry, MoverSet{});
+}
 
 Status Assembly::make_memory(const RunConfig& config, const ModelledLinks& links) {
   auto device_arena = io::Arena::create(
@@ -88,10 +126,10 @@ Status Assembly::make_memory(const RunConfig& config, const ModelledLinks& links
 
 Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
                                                      const EngineFacts& engine,
-                                                     const BlockCost& cost, uint32_t tenants) {
+                                                     const BlockCost& cost) {
   TROUPE_ASSERT(config.block_tokens > 0);
   std::unique_ptr<Assembly> a(new Assembly);
-  a->registry_ = std::make_unique<BuiltinRegistry>();
+  a->registry_ = make_registry();
   a->granule_bytes_ = static_cast<uint64_t>(config.real_block_bytes);
   ModelledLinks links;
   links.granule_bytes = cost.true_block_bytes;
@@ -112,7 +150,7 @@ Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
     }
   }
   movers.clock = std::make_unique<ActorOf<Clock>>(role_name(address_of(Role::kClock)), 65536U);
-  auto troupe = build_troupe(troupe_config(config, engine, cost, tenants), *a->registry_,
+  auto troupe = build_troupe(troupe_config(config, engine, cost), *a->registry_,
                              std::move(movers));
   if (!troupe) {
     return troupe.status();

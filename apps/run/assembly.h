@@ -18,12 +18,22 @@ struct BlockCost {
   std::string layout_fingerprint;
 };
 
+/// Eviction policies of a run: the built-in `lru`, and every plug-in by name or path.
+std::unique_ptr<policy::Registry> make_registry();
+
+/// The cores of a run, as new and without movers: what a replay needs. `config` as config_text wrote it
+/// into the recording; `registry` must outlive the troupe.
+Expected<Troupe> build_replay_troupe(const RunConfig& config, const policy::Registry& registry);
+
+/// What a block of the configured model costs in its true layout. `config.block_tokens` must be set.
+Expected<BlockCost> block_cost(const RunConfig& config);
+
 class Assembly {
  public:
   /// `config.block_tokens` must be set (not 0). Errors: memory, unknown policies.
   static Expected<std::unique_ptr<Assembly>> create(const RunConfig& config,
                                                     const EngineFacts& engine,
-                                                    const BlockCost& cost, uint32_t tenants);
+                                                    const BlockCost& cost);
   Troupe& troupe() noexcept { return troupe_; }
   std::span<std::byte> device_bytes() noexcept { return device_arena_.bytes(); }
   uint64_t granule_bytes() const noexcept { return granule_bytes_; }

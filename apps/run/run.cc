@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "apps/models/models.h"
 #include "apps/run/assembly.h"
 #include "apps/run/driver.h"
 #include "apps/run/engines.h"
 #include "runtime/inline/inline_dispatcher.h"
-#include "runtime/layout/block_bytes.h"
 #include "runtime/shell/shell.h"
+#include "runtime/trace/lane_storage.h"
+#include "runtime/trace/recorder.h"
 
 namespace troupe {
 namespace {
@@ -80,6 +80,42 @@ std::unique_ptr<Dispatcher> make_dispatcher(const RunConfig& config, Troupe& tro
   return std::make_unique<InlineDispatcher>(troupe, client, options);
 }
 
+/// Lanes of a run, or nothing when no directory is given.
+class Recording {
+ public:
+  static Expected<std::unique_ptr<Recording>> open(const std::string& directory,
+                                                   const RunConfig& config, const Troupe& troupe) {
+    std::unique_ptr<Recording> recording(new Recording);
+    if (directory.empty()) {
+      return recording;
+    }
+    auto storage = trace::open_directory({directory, true, 1});
+    if (!storage) {
+      return storage.status();
+    }
+    recording->storage_ = std::move(*storage);
+    trace::RecorderOptions options;
+    options.lossless = true;  // nobody is served here, and the run is recorded to be replayed
+    options.build_id = TROUPE_VERSION;
+    options.config = config_text(config);
+    options.seed = static_cast<uint64_t>(config.seed);
+    recording->recorder_ =
+        std::make_unique<trace::Recorder>(troupe, *recording->storage_, std::move(options));
+    return recording;
+  }
+  void attach(Dispatcher& dispatcher) {
+    if (recorder_ != nullptr) {
+      recorder_->attach(dispatcher);
+    }
+  }
+  Status close() { return recorder_ == nullptr ? Status::ok() : recorder_->close(); }
+
+ private:
+  Recording() = default;
+  std::unique_ptr<trace::LaneStorage> storage_;
+  std::unique_ptr<trace::Recorder> recorder_;
+};
+
 /// Runs to the end; asks for the actors' gauges last.
 Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& config) {
   driver.connect(dispatcher);
@@ -104,22 +140,6 @@ Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& confi
   return asked ? Status::ok() : asked.status();
 }
 
-/// What a block of the configured model costs in its true layout.
-Expected<BlockCost> block_cost(const RunConfig& config) {
-  const auto model = find_model(known_models(), config.model);
-  if (!model) {
-    return model.status();
-  }
-  const auto format = parse_format(config.format);
-  if (!format) {
-    return format.status();
-  }
-  const KvLayout layout = layout_of(*model, static_cast<uint32_t>(config.block_tokens));
-  TROUPE_TRY(validate(layout));
-  return BlockCost{bytes_per_block(layout, *format),
-                   std::to_string(layout_fingerprint(layout, *format))};
-}
-
 }  // namespace
 
 Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunOptions& options) {
@@ -137,8 +157,8 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   if (!engine) {
     return engine.status();
   }
-  const auto tenants = static_cast<uint32_t>(work.tenants.size());
-  auto assembly = Assembly::create(config, *engine, *cost, tenants);
+  config.tenant_count = std::max<int64_t>(config.tenant_count, static_cast<int64_t>(work.tenants.size()));
+  auto assembly = Assembly::create(config, *engine, *cost);
   if (!assembly) {
     return assembly.status();
   }
@@ -168,9 +188,17 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
   const auto begun = std::chrono::steady_clock::now();
   {
-    const auto dispatcher = make_dispatcher(config, (*assembly)->troupe(), driver);
-    TROUPE_TRY(run_to_end(*dispatcher, driver, config));
-    report.messages = dispatcher->deliveries();
+    auto recording = Recording::open(options.record, config, (*assembly)->troupe());
+    if (!recording) {
+      return recording.status();
+    }
+    {
+      const auto dispatcher = make_dispatcher(config, (*assembly)->troupe(), driver);
+      (*recording)->attach(*dispatcher);
+      TROUPE_TRY(run_to_end(*dispatcher, driver, config));
+      report.messages = dispatcher->deliveries();
+    }
+    TROUPE_TRY((*recording)->close());
   }
   report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   driver.fill_report(report);

@@ -19,6 +19,8 @@ struct Arguments {
   std::string speed = "1";
   std::string json;
   std::string dispatcher;
+  std::string policy;
+  std::string record;
   bool serial = false;
   bool prompt_only = false;
   uint64_t limit = 0;
@@ -40,6 +42,8 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--limit", a.limit, "at most so many requests");
   app.add_option("--json", a.json, "write the report as JSON to this file; - for standard output");
   app.add_option("--dispatcher", a.dispatcher, "inline or caf, instead of the configuration's");
+  app.add_option("--policy", a.policy, "eviction policy: a name of `troupe lab --list`, or a path to a library");
+  app.add_option("--record", a.record, "record every message into this new directory, for troupe replay");
   app.add_option("--device-blocks", a.device_blocks, "capacity of the device tier in blocks");
   app.add_option("--host-blocks", a.host_blocks, "capacity of the host tier in blocks");
   app.add_option("--disk-blocks", a.disk_blocks, "capacity of the disk tier in blocks");
@@ -68,6 +72,9 @@ Expected<RunConfig> effective_config(const Arguments& a) {
   if (!a.dispatcher.empty()) {
     config.dispatcher = a.dispatcher;
   }
+  if (!a.policy.empty()) {
+    config.eviction_policy = a.policy;
+  }
   if (config.dispatcher != "inline" && config.dispatcher != "caf") {
     return Status(Code::kInvalidArgument,
                   "--dispatcher \"" + config.dispatcher + "\" is none of inline, caf");
@@ -85,6 +92,7 @@ Expected<RunOptions> options_of(const Arguments& a) {
   options.serial = a.serial;
   options.prompt_only = a.prompt_only;
   options.max_length = a.max_length;
+  options.record = a.record;
   if (a.speed == "max") {
     options.speed = 0;
   } else {
