@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "apps/commands.h"
+#include "apps/tiers/tiers.h"
 
 namespace {
 
@@ -18,7 +19,9 @@ constexpr Command kCommands[] = {
     {"gen", troupe::gen_main, "make a multi-tenant agent and RAG workload"},
     {"size", troupe::size_main, "bytes of a model's cache, and what fits a memory"},
     {"doctor", troupe::doctor_main, "what this machine offers and lacks"},
-    {"bench", troupe::bench_main, "measure the budgets: host, …"},
+    {"tiers", troupe::apps::tiers_main, "look into a disk store"},
+    {"fsck", troupe::apps::fsck_main, "verify every record of a disk store"},
+    {"bench", troupe::bench_main, "measure the budgets: core, disk, host"},
     {"config", troupe::config_main, "print the effective configuration of a file"},
     {"version", troupe::version_main, "print the version"},
 };

@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "apps/bench_core/bench_core.h"
+#include "apps/bench_disk/bench_disk.h"
 #include "apps/bench_host/bench_host.h"
 #include "apps/commands.h"
 #include "apps/config/run_config.h"
@@ -28,7 +30,9 @@ int bench_main(int argc, char** argv) {
     const char* name;
     int (*run)(int argc, char** argv);
   };
-  constexpr Bench kBenches[] = {{"host", apps::bench_host_main}};
+  constexpr Bench kBenches[] = {{"core", bench_core_main},
+                                {"disk", apps::bench_disk_main},
+                                {"host", apps::bench_host_main}};
   for (const Bench& bench : kBenches) {
     if (argc >= 2 && std::strcmp(argv[1], bench.name) == 0) {
       return bench.run(argc - 1, argv + 1);

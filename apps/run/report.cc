@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "apps/json/json_writer.h"
 #include "apps/run/stats.h"
 
 namespace troupe {
@@ -22,48 +23,31 @@ __attribute__((format(printf, 2, 3))) void add(std::string& out, const char* for
   out += line;
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      add(out, "\\u%04x", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out;
+void write_quantiles(JsonWriter& json, const char* key, const std::vector<double>& values) {
+  json.key(key).begin_object();
+  json.field("p50", quantile(values, 0.5));
+  json.field("p90", quantile(values, 0.9));
+  json.field("p99", quantile(values, 0.99));
+  json.end_object();
 }
 
-void add_quantiles(std::string& out, const char* key, const std::vector<double>& values) {
-  add(out, "\"%s\": {\"p50\": %.4f, \"p90\": %.4f, \"p99\": %.4f}", key, quantile(values, 0.5),
-      quantile(values, 0.9), quantile(values, 0.99));
-}
-
-void add_u64(std::string& out, const char* key, uint64_t value) {
-  add(out, "\"%s\": %llu, ", key, static_cast<unsigned long long>(value));
-}
-
-void add_totals(std::string& out, const RunTotals& t) {
-  add_u64(out, "requests", t.requests);
-  add_u64(out, "completed", t.completed);
-  add_u64(out, "refused", t.refused);
-  add_u64(out, "cancelled", t.cancelled);
-  add_u64(out, "prompt_tokens", t.prompt_tokens);
-  add_u64(out, "generated_tokens", t.generated_tokens);
-  add_u64(out, "computed_tokens", t.computed_tokens);
-  add_u64(out, "reused_tokens", t.reused_tokens);
-  add_u64(out, "prefix_query_blocks", t.prefix_query_blocks);
-  add_u64(out, "prefix_hit_blocks", t.prefix_hit_blocks);
-  add_u64(out, "partial_hit_tokens", t.partial_hit_tokens);
-  add_u64(out, "preemptions", t.preemptions);
-  add(out, "\"hit_ratio_blocks\": %.6f, \"hit_ratio_tokens\": %.6f, ",
-      ratio(t.prefix_hit_blocks, t.prefix_query_blocks), ratio(t.reused_tokens, t.prompt_tokens));
-  add_quantiles(out, "ttft_ms", t.ttft_ms);
-  out += ", ";
-  add_quantiles(out, "tpot_ms", t.tpot_ms);
+void write_totals(JsonWriter& json, const RunTotals& t) {
+  json.field("requests", t.requests);
+  json.field("completed", t.completed);
+  json.field("refused", t.refused);
+  json.field("cancelled", t.cancelled);
+  json.field("prompt_tokens", t.prompt_tokens);
+  json.field("generated_tokens", t.generated_tokens);
+  json.field("computed_tokens", t.computed_tokens);
+  json.field("reused_tokens", t.reused_tokens);
+  json.field("prefix_query_blocks", t.prefix_query_blocks);
+  json.field("prefix_hit_blocks", t.prefix_hit_blocks);
+  json.field("partial_hit_tokens", t.partial_hit_tokens);
+  json.field("preemptions", t.preemptions);
+  json.field("hit_ratio_blocks", ratio(t.prefix_hit_blocks, t.prefix_query_blocks));
+  json.field("hit_ratio_tokens", ratio(t.reused_tokens, t.prompt_tokens));
+  write_quantiles(json, "ttft_ms", t.ttft_ms);
+  write_quantiles(json, "tpot_ms", t.tpot_ms);
 }
 
 void add_totals_text(std::string& out, const RunTotals& t) {
@@ -126,6 +110,12 @@ std::string report_text(const RunReport& r) {
   if (r.mismatches != 0) {
     add(out, "  FIRST MISMATCH     %s\n", r.first_mismatch.c_str());
   }
+  const auto gauge = [&](const char* name) {
+    const auto found = r.gauges.find(name);
+    return found == r.gauges.end() ? 0LL : static_cast<long long>(found->second);
+  };
+  add(out, "  device blocks used peak %lld, mean %lld of %llu\n", gauge("allocator.device.peak_used"),
+      gauge("allocator.device.mean_used"), static_cast<unsigned long long>(r.device_blocks));
   add(out, "  reserved but empty %.1f %% contiguous to %u tokens, %.2f %% paged in blocks of %u\n",
       100 * r.waste_contiguous, r.contiguous_tokens, 100 * r.waste_paged, r.block_tokens);
   add(out, "  control time       p50 %.1f   p99 %.1f us a step, %llu steps, %llu messages\n",
@@ -142,55 +132,50 @@ std::string report_text(const RunReport& r) {
 }
 
 std::string report_json(const RunReport& r) {
-  std::string out = "{";
-  for (const auto& [key, text] : {std::pair{"trace", r.trace}, {"dispatcher", r.dispatcher},
-                                  {"config", r.config}, {"model", r.model}, {"gpu", r.gpu}}) {
-    out += std::string("\"") + key + "\": \"" + escaped(text) + "\", ";
-  }
-  add_totals(out, r.all);
-  out += ", ";
-  add_u64(out, "block_tokens", r.block_tokens);
-  add_u64(out, "device_blocks", r.device_blocks);
-  add_u64(out, "host_blocks", r.host_blocks);
-  add_u64(out, "disk_blocks", r.disk_blocks);
-  add_u64(out, "true_block_bytes", r.true_block_bytes);
-  add_u64(out, "real_block_bytes", r.real_block_bytes);
-  add_u64(out, "verified_bytes", r.verified_bytes);
-  add_u64(out, "mismatches", r.mismatches);
-  add_u64(out, "failed_loads", r.failed_loads);
-  add_u64(out, "evictions", r.evictions);
-  add_u64(out, "demoted_blocks", r.demoted_blocks);
-  add_u64(out, "loaded_blocks", r.loaded_blocks);
-  add_u64(out, "copied_blocks", r.copied_blocks);
-  add_u64(out, "steps", r.steps);
-  add_u64(out, "messages", r.messages);
-  add(out, "\"virtual_seconds\": %.6f, \"wall_seconds\": %.6f, ", r.virtual_s, r.wall_s);
-  add(out, "\"waste\": {\"contiguous\": %.6f, \"paged\": %.6f, \"contiguous_tokens\": %u}, ",
-      r.waste_contiguous, r.waste_paged, r.contiguous_tokens);
-  add_quantiles(out, "control_us_per_step", r.control_us);
-  out += ", \"digests\": {";
-  const char* separator = "";
+  JsonWriter json;
+  json.begin_object();
+  json.field("trace", r.trace).field("dispatcher", r.dispatcher).field("config", r.config);
+  json.field("model", r.model).field("gpu", r.gpu);
+  write_totals(json, r.all);
+  json.field("block_tokens", r.block_tokens);
+  json.field("device_blocks", r.device_blocks);
+  json.field("host_blocks", r.host_blocks);
+  json.field("disk_blocks", r.disk_blocks);
+  json.field("true_block_bytes", r.true_block_bytes);
+  json.field("real_block_bytes", r.real_block_bytes);
+  json.field("verified_bytes", r.verified_bytes);
+  json.field("mismatches", r.mismatches);
+  json.field("failed_loads", r.failed_loads);
+  json.field("evictions", r.evictions);
+  json.field("demoted_blocks", r.demoted_blocks);
+  json.field("loaded_blocks", r.loaded_blocks);
+  json.field("copied_blocks", r.copied_blocks);
+  json.field("steps", r.steps);
+  json.field("messages", r.messages);
+  json.field("virtual_seconds", r.virtual_s);
+  json.field("wall_seconds", r.wall_s);
+  json.key("waste").begin_object();
+  json.field("contiguous", r.waste_contiguous).field("paged", r.waste_paged);
+  json.field("contiguous_tokens", r.contiguous_tokens).end_object();
+  write_quantiles(json, "control_us_per_step", r.control_us);
+  json.key("digests").begin_object();
   for (const auto& [name, digest] : r.digests) {
-    add(out, "%s\"%s\": \"%016llx\"", separator, name.c_str(),
-        static_cast<unsigned long long>(digest));
-    separator = ", ";
+    char text[20];
+    std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(digest));
+    json.field(name, std::string(text));
   }
-  out += "}, \"gauges\": {";
-  separator = "";
+  json.end_object().key("gauges").begin_object();
   for (const auto& [name, value] : r.gauges) {
-    add(out, "%s\"%s\": %lld", separator, name.c_str(), static_cast<long long>(value));
-    separator = ", ";
+    json.field(name, value);
   }
-  out += "}, \"tenants\": {";
-  separator = "";
+  json.end_object().key("tenants").begin_object();
   for (const auto& [name, totals] : r.tenants) {
-    out += std::string(separator) + "\"" + escaped(name) + "\": {";
-    add_totals(out, totals);
-    out += "}";
-    separator = ", ";
+    json.key(name).begin_object();
+    write_totals(json, totals);
+    json.end_object();
   }
-  out += "}}\n";
-  return out;
+  json.end_object().end_object();
+  return json.take();
 }
 
 }  // namespace troupe
