@@ -165,6 +165,12 @@ Status Scheduler::load(StateSource& source) {
     s.entered = source.u8() != 0;
     s.new_tokens = source.array<uint32_t>();
     s.new_keys = source.array<BlockKey>();
+    const auto found = requests_.find(s.request);
+    s.row = found == requests_.end() ? nullptr : &found->second;
+    if (s.request != 0 && s.row == nullptr) {
+      return Status(Code::kCorrupt, "scheduler: a sequence of request " + std::to_string(s.request) +
+                                        ", which is not known");
+    }
   }
   commit_.clear();
   const uint64_t ended = source.u64();

@@ -250,7 +250,7 @@ void Scheduler::finish_row(wire::DoneRow::Reader done, std::span<const uint32_t>
     return;
   }
   SequenceRow& sequence = sequences_[done.getSequence()];
-  RequestRow& row = requests_.at(sequence.request);
+  RequestRow& row = *sequence.row;
   if (row.phase == Phase::kEntering) {
     std::erase(entering_, row.request);
     running_.push_back(done.getSequence());

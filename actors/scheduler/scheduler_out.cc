@@ -52,12 +52,12 @@ void Scheduler::preempt_one() {
   }
   // The least urgent, among these the latest: what came first always gets through.
   const auto worse = [&](uint32_t a, uint32_t b) {
-    const RequestRow& ra = requests_.at(sequences_[a].request);
-    const RequestRow& rb = requests_.at(sequences_[b].request);
+    const RequestRow& ra = *sequences_[a].row;
+    const RequestRow& rb = *sequences_[b].row;
     return ra.priority != rb.priority ? ra.priority > rb.priority : ra.request < rb.request;
   };
   const uint32_t victim = *std::max_element(running_.begin(), running_.end(), worse);
-  RequestRow& row = requests_.at(sequences_[victim].request);
+  RequestRow& row = *sequences_[victim].row;
   if (running_.size() == 1) {
     // Alone: what the left-out new rows leased is given back by now, so it is tried again; a row
     // that stays too large would preempt itself for ever, and is refused.
@@ -90,7 +90,7 @@ void Scheduler::start_step(StepContext& cx) {
   for (const bool decodes : {true, false}) {
     for (const uint32_t handle : running_) {
       SequenceRow& sequence = sequences_[handle];
-      const RequestRow& row = requests_.at(sequence.request);
+      const RequestRow& row = *sequence.row;
       const uint32_t left = target(row) - sequence.computed;
       if ((left == 1) == decodes) {
         sequence.in_step = std::min({left, config_.chunk_tokens, budget});
@@ -110,6 +110,7 @@ void Scheduler::start_step(StepContext& cx) {
     SequenceRow& sequence = sequences_[row.sequence];
     sequence = SequenceRow{};
     sequence.request = row.request;
+    sequence.row = &row;
     sequence.in_step = std::min(config_.chunk_tokens, budget);
     budget -= std::min({expected, config_.chunk_tokens, budget});
     entering_.push_back(row.request);

@@ -61,6 +61,7 @@ struct RequestRow {
 /// A running sequence. Invariant: computed ≤ target(); sealed ≤ computed.
 struct SequenceRow {
   uint64_t request = 0;              // 0: free
+  RequestRow* row = nullptr;         // of that request; map nodes stay where they are
   uint32_t computed = 0;             // tokens whose cache is valid
   uint32_t sealed = 0;               // tokens given to `commit`
   uint32_t in_step = 0;              // tokens that the step in flight computes
