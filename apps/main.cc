@@ -16,6 +16,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"run", troupe::run_main, "serve a request trace with real blocks, and report"},
+    {"replay", troupe::replay_main, "run a recording through fresh cores and compare"},
     {"gen", troupe::gen_main, "make a multi-tenant agent and RAG workload"},
     {"size", troupe::size_main, "bytes of a model's cache, and what fits a memory"},
     {"doctor", troupe::doctor_main, "what this machine offers and lacks"},

@@ -158,6 +158,8 @@ std::string report_json(const RunReport& r) {
   json.field("contiguous", r.waste_contiguous).field("paged", r.waste_paged);
   json.field("contiguous_tokens", r.contiguous_tokens).end_object();
   write_quantiles(json, "control_us_per_step", r.control_us);
+  json.key("recording").begin_object();
+  json.field("records", r.recorded_messages).field("bytes", r.recorded_bytes).end_object();
   json.key("digests").begin_object();
   for (const auto& [name, digest] : r.digests) {
     char text[20];

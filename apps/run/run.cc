@@ -83,18 +83,20 @@ std::unique_ptr<Dispatcher> make_dispatcher(const RunConfig& config, Troupe& tro
 /// Lanes of a run, or nothing when no directory is given.
 class Recording {
  public:
-  static Expected<std::unique_ptr<Recording>> open(const std::string& directory,
-                                                   const RunConfig& config, const Troupe& troupe) {
+  static Expected<std::unique_ptr<Recording>> open(const RunOptions& run, const RunConfig& config,
+                                                   const Troupe& troupe) {
     std::unique_ptr<Recording> recording(new Recording);
-    if (directory.empty()) {
+    if (run.record.empty()) {
       return recording;
     }
-    auto storage = trace::open_directory({directory, true, 1});
+    auto storage = trace::open_directory({run.record, true, 1});
     if (!storage) {
       return storage.status();
     }
     recording->storage_ = std::move(*storage);
     trace::RecorderOptions options;
+    options.mode = run.record_edges ? trace::RecorderOptions::Mode::kEdges
+                                    : trace::RecorderOptions::Mode::kFull;
     options.lossless = true;  // nobody is served here, and the run is recorded to be replayed
     options.build_id = TROUPE_VERSION;
     options.config = config_text(config);
@@ -108,7 +110,17 @@ class Recording {
       recorder_->attach(dispatcher);
     }
   }
-  Status close() { return recorder_ == nullptr ? Status::ok() : recorder_->close(); }
+  /// Ends the lanes; waits for their compression.
+  Status close(RunReport& report) {
+    if (recorder_ == nullptr) {
+      return Status::ok();
+    }
+    TROUPE_TRY(recorder_->close());
+    TROUPE_TRY(storage_->finish());
+    report.recorded_messages = recorder_->stats().total.records;
+    report.recorded_bytes = recorder_->stats().total.bytes;
+    return Status::ok();
+  }
 
  private:
   Recording() = default;
@@ -186,21 +198,22 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   report.disk_blocks = static_cast<uint64_t>(config.disk_blocks);
   report.true_block_bytes = cost->true_block_bytes;
   report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
-  const auto begun = std::chrono::steady_clock::now();
   {
-    auto recording = Recording::open(options.record, config, (*assembly)->troupe());
+    auto recording = Recording::open(options, config, (*assembly)->troupe());
     if (!recording) {
       return recording.status();
     }
+    const auto begun = std::chrono::steady_clock::now();
     {
       const auto dispatcher = make_dispatcher(config, (*assembly)->troupe(), driver);
       (*recording)->attach(*dispatcher);
       TROUPE_TRY(run_to_end(*dispatcher, driver, config));
       report.messages = dispatcher->deliveries();
     }
-    TROUPE_TRY((*recording)->close());
+    report.wall_s =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    TROUPE_TRY((*recording)->close(report));
   }
-  report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   driver.fill_report(report);
   report.contiguous_tokens = driver.contiguous_tokens();
   fill_from_gauges(report);

@@ -18,6 +18,7 @@ struct RunOptions {
   bool prompt_only = false;
   double speed = 1;         // 0: as credits allow
   std::string record;       // directory for the lanes; empty: not recorded
+  bool record_edges = false;  // only what came from outside; the rest is made again at replay
   uint32_t max_length = 0;  // contiguous preallocation compared with; 0: 4096, or the longest request
   std::function<void(uint64_t done, uint64_t total)> on_progress;
   /// Tests: called after every reply with the device tier's memory, to damage it.

@@ -21,6 +21,7 @@ struct Arguments {
   std::string dispatcher;
   std::string policy;
   std::string record;
+  std::string record_mode = "full";
   bool serial = false;
   bool prompt_only = false;
   uint64_t limit = 0;
@@ -44,6 +45,9 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--dispatcher", a.dispatcher, "inline or caf, instead of the configuration's");
   app.add_option("--policy", a.policy, "eviction policy: a name of `troupe lab --list`, or a path to a library");
   app.add_option("--record", a.record, "record every message into this new directory, for troupe replay");
+  app.add_option("--record-mode", a.record_mode,
+                 "full: every message; edges: what came from outside, the rest is made again")
+      ->check(CLI::IsMember({"full", "edges"}));
   app.add_option("--device-blocks", a.device_blocks, "capacity of the device tier in blocks");
   app.add_option("--host-blocks", a.host_blocks, "capacity of the host tier in blocks");
   app.add_option("--disk-blocks", a.disk_blocks, "capacity of the disk tier in blocks");
@@ -93,6 +97,7 @@ Expected<RunOptions> options_of(const Arguments& a) {
   options.prompt_only = a.prompt_only;
   options.max_length = a.max_length;
   options.record = a.record;
+  options.record_edges = a.record_mode == "edges";
   if (a.speed == "max") {
     options.speed = 0;
   } else {

@@ -60,6 +60,8 @@ struct RunReport {
   uint32_t contiguous_tokens = 0;         // what contiguous preallocation reserves a sequence
   std::vector<double> control_us;         // one a step: stepDone sent to plan received
   std::map<std::string, uint64_t> digests;  // of every actor, at the end
+  uint64_t recorded_messages = 0;         // records in lanes
+  uint64_t recorded_bytes = 0;            // before compression
 };
 
 /// The q-quantile (0 … 1) of `values`, nearest rank; 0 when empty. Sorts a copy.

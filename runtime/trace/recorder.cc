@@ -1,5 +1,6 @@
 #include "runtime/trace/recorder.h"
 
+#include "runtime/trace/build_id.h"
 #include "runtime/trace/frame_tokens.h"
 #include "runtime/trace/lane_tap.h"
 
@@ -90,7 +91,7 @@ Recorder::Impl::Impl(const Troupe& troupe, LaneStorage& storage, RecorderOptions
     : options_(std::move(options)), cipher_(options_.token_key ? *options_.token_key : draw()) {
   backlog_.pending_bytes_max = options_.pending_bytes;
   backlog_.lossless = options_.lossless;
-  info_.build_id = options_.build_id;
+  info_.build_id = options_.build_id + ", " + program_id();
   info_.schema_id = capnp::Schema::from<wire::Message>().getProto().getId();
   info_.config = options_.config;
   info_.seed = options_.seed;

@@ -31,7 +31,7 @@ struct RecorderOptions {
   uint32_t digest_every = 4096;       // steps of an actor between digests of its state; 0: never
   std::optional<uint64_t> token_key;  // drawn when absent; set in tests only
   // What the headers say:
-  std::string build_id;
+  std::string build_id;  // the program's version; program_id() is added
   std::string config;
   uint64_t seed = 0;
   std::vector<LaneInfo::Plugin> plugins;

@@ -204,7 +204,9 @@ TEST_CASE(
     if (cut) {
       bytes.resize(middle);
     } else {
-      bytes[middle] = static_cast<char>(bytes[middle] ^ 1);
+      for (size_t i = 0; i < 400; ++i) {  // longer than a delivery and its outcome
+        bytes[middle + i] = static_cast<char>(bytes[middle + i] ^ 1);
+      }
     }
     test::write_bytes(path, bytes);
     const replay::SystemReport report = replay_all(recording);
