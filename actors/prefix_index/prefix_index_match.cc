@@ -31,7 +31,9 @@ PrefixIndex::Found PrefixIndex::look_up(const Row& row, uint32_t total) {
     if (child != kNoBlock && tree_.motion(child) != Motion::kNone) {
       found.obstacle = child;
     } else if (child != kNoBlock && tree_.count(child) == row.tail_tokens &&
-               (!compare || tree_.same_tokens(child, tokens))) {
+               (!compare || tree_.same_tokens(child, tokens)) &&
+               (tree_.on(child, 0) || found.tokens + row.tail_tokens == total)) {
+      // (To load a partial block only to copy it costs more than its few tokens.)
       blocks_.push_back(child);
       ++found.hits;
       found.tokens += row.tail_tokens;

@@ -98,6 +98,10 @@ void PrefixIndex::settle_one(wire::Settlement::Reader item) {
   }
   if (loading) {
     drop_load(block);
+  } else if (tree_.motion(block) == leaving(0) && item.getFrom() == 0 &&
+             tree_.parent(block) != kNoBlock && !tree_.on(tree_.parent(block), 0)) {
+    settle_leaving(item);  // its parent has left the device meanwhile, so it can't stay
+    return;
   } else if (tree_.motion(block) == leaving(item.getFrom())) {
     events_.one(wire::EventKind::REFUSED, item.getFrom(), nullptr, tree_, block);
   }
@@ -137,7 +141,9 @@ void PrefixIndex::settle_leaving(wire::Settlement::Reader item) {
   }
   const bool moved = item.getOutcome() == wire::Outcome::MOVED && to < kTierCount &&
                      ((config_.tiers >> to) & 1U) != 0;
-  if (!moved && tree_.mask(block) == (1U << from)) {
+  // A child whose own move failed keeps its parent where it is.
+  const bool child_stays = from == 0 && tree_.children_on(0, block) != 0;
+  if (!moved && !child_stays && tree_.mask(block) == (1U << from)) {
     std::vector<uint32_t> gone;
     tree_.set_motion(block, Motion::kNone);
     tree_.collect_subtree(block, gone);
@@ -145,15 +151,20 @@ void PrefixIndex::settle_leaving(wire::Settlement::Reader item) {
     return;
   }
   tree_.set_motion(block, Motion::kNone);
-  tree_.drop_tier(block, from);
-  events_.one(wire::EventKind::REMOVE, from, nullptr, tree_, block);
+  if (child_stays) {
+    events_.one(wire::EventKind::REFUSED, from, nullptr, tree_, block);
+    releases_.push_back({block, from, false, false, true});
+  } else {
+    tree_.drop_tier(block, from);
+    events_.one(wire::EventKind::REMOVE, from, nullptr, tree_, block);
+    releases_.push_back({block, from, false, false, false});
+  }
   if (moved && !tree_.on(block, to)) {
     tree_.add_tier(block, to);
     events_.one(wire::EventKind::DEMOTED, to, nullptr, tree_, block);
   } else if (!moved) {
     void_copy(block, to);
   }
-  releases_.push_back({block, from, false, false, false});
 }
 
 void PrefixIndex::settle_copied(uint32_t block, uint8_t to) {
