@@ -74,9 +74,10 @@ class Line {
     TroupeConfig config;
     config.gateway.max_live = 16;
     config.gateway.tenants = 4;
-    config.scheduler.max_running = 6;
-    config.scheduler.max_batch_tokens = 40;
-    config.scheduler.chunk_tokens = 16;
+    // Limits are drawn too: small ones are met often.
+    config.scheduler.max_running = static_cast<uint32_t>(1 + rng_.below(8));
+    config.scheduler.max_batch_tokens = static_cast<uint32_t>(8 + rng_.below(60));
+    config.scheduler.chunk_tokens = static_cast<uint32_t>(1 + rng_.below(24));
     config.scheduler.pending_deadline = from_us(c.seed % 2 == 0 ? 300 : 15);
     config.scheduler.swap_on_preempt = c.swap;
     config.allocator.granules = {c.device, c.host, c.disk, 0};
@@ -85,7 +86,8 @@ class Line {
     config.allocator.capacity_blocks = c.device + c.host + c.disk;
     config.allocator.free_reserve = c.reserve;
     config.prefix_index.class_bytes.assign(c.class_granules.size(), 64);
-    config.prefix_index.partial_min_tokens = 1;
+    config.prefix_index.partial_min_tokens = static_cast<uint32_t>(rng_.below(4));
+    config.prefix_index.publish_partial = rng_.chance(3, 4);
     config.always_load = c.seed % 2 == 0;
     config.tiering.block_bytes = 64;
     config.tiering.prefill_tokens_per_s = c.seed % 3 == 0 ? 20000000 : 1000000;
