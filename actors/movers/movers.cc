@@ -59,7 +59,7 @@ Status DeviceStream::load(StateSource& source) {
   return source.status();
 }
 
-void HostMover::step(const Envelope& in, StepContext& cx) noexcept {
+void DemotionMover::step(const Envelope& in, StepContext& cx) noexcept {
   if (in.message.which() != Kind::TRANSFER) {
     unexpected_.note(in.message.which());
     return;
@@ -72,12 +72,12 @@ void HostMover::step(const Envelope& in, StepContext& cx) noexcept {
   });
 }
 
-Status HostMover::check() const { return only_expected(unexpected_, "host_mover"); }
-Status HostMover::save(StateSink& sink) const {
+Status DemotionMover::check() const { return only_expected(unexpected_, "demotion mover"); }
+Status DemotionMover::save(StateSink& sink) const {
   sink.u64(transfers_);
   return Status::ok();
 }
-Status HostMover::load(StateSource& source) {
+Status DemotionMover::load(StateSource& source) {
   transfers_ = source.u64();
   return source.status();
 }

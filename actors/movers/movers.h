@@ -2,6 +2,7 @@
 // by messages, in order, so that a replay, which does not run them, can put their messages back.
 //   device_stream  loads and copies on write of a step, then the plan to the engine
 //   host_mover     demotions from the device to host memory
+//   disk_mover     demotions to the disk; the same work on another target
 //   clock          timers on the runtime's clock, which `advance` moves
 #pragma once
 
@@ -29,9 +30,10 @@ class DeviceStream {
   Unexpected unexpected_;
 };
 
-class HostMover {
+/// Demotions: host_mover and disk_mover are one class each on a thread of its own.
+class DemotionMover {
  public:
-  HostMover(TierMemory& memory, kernels::StreamId stream) : memory_(memory), stream_(stream) {}
+  DemotionMover(TierMemory& memory, kernels::StreamId stream) : memory_(memory), stream_(stream) {}
   void step(const Envelope& in, StepContext& cx) noexcept;
   Digest digest() const noexcept { return Digest().add(transfers_); }
   Status check() const;

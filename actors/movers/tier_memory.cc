@@ -44,11 +44,66 @@ void model_time(const TierMemory& memory, wire::Copy::Reader copy, MovedBlock& m
 
 }  // namespace
 
+namespace {
+
+constexpr uint8_t kDiskTier = static_cast<uint8_t>(Tier::kDisk);
+
+/// Copies between memories on the stream.
+void move_in_memory(TierMemory& memory, kernels::StreamId stream,
+                    capnp::List<wire::Copy>::Reader copies, std::span<const uint32_t> index,
+                    std::vector<MovedBlock>& moved) {
+  std::vector<kernels::Op> ops;
+  for (const uint32_t i : index) {
+    kernels::Op op;
+    op.kind = kernels::OpKind::kCopy;
+    op.with_checksum = moved[i].from != 0 || moved[i].to != 0;  // else nothing crosses a tier
+    op.bytes = moved[i].bytes;
+    op.src = memory.at(copies[i].getSource());
+    op.dst = memory.at(copies[i].getTarget());
+    ops.push_back(op);
+  }
+  std::vector<kernels::OpResult> results(ops.size());
+  Status status = memory.device().submit(stream, {ops, results}, 0);
+  if (status) {
+    status = memory.device().synchronize(stream);
+    kernels::Completion completion;
+    while (memory.device().poll({&completion, 1}) != 0) {
+    }
+  }
+  for (size_t k = 0; k < index.size(); ++k) {
+    moved[index[k]].code = status ? results[k].code : status.code();
+    moved[index[k]].checksum = results[k].value;
+  }
+}
+
+/// Copies that begin or end on the disk.
+void move_over_disk(TierMemory& memory, capnp::List<wire::Copy>::Reader copies,
+                    std::span<const uint32_t> index, std::vector<MovedBlock>& moved) {
+  std::vector<DiskOp> ops;
+  for (const uint32_t i : index) {
+    DiskOp op;
+    op.read = moved[i].from == kDiskTier;
+    const auto on_disk = op.read ? copies[i].getSource() : copies[i].getTarget();
+    const auto in_memory = op.read ? copies[i].getTarget() : copies[i].getSource();
+    op.slot = {GranuleId(on_disk.getFirst()), on_disk.getCount(), on_disk.getGeneration()};
+    op.block = moved[i].block;
+    op.payload = memory.bytes_at(in_memory);
+    ops.push_back(op);
+  }
+  memory.disk()->run(ops);
+  for (size_t k = 0; k < index.size(); ++k) {
+    moved[index[k]].code = ops[k].code;
+    moved[index[k]].checksum = ops[k].checksum;
+  }
+}
+
+}  // namespace
+
 std::vector<MovedBlock> move_blocks(TierMemory& memory, kernels::StreamId stream,
                                     capnp::List<wire::Copy>::Reader copies) {
   std::vector<MovedBlock> moved(copies.size());
-  std::vector<kernels::Op> ops;
-  std::vector<uint32_t> index;  // op -> copy
+  std::vector<uint32_t> in_memory;
+  std::vector<uint32_t> over_disk;
   for (uint32_t i = 0; i < copies.size(); ++i) {
     const auto copy = copies[i];
     MovedBlock& m = moved[i];
@@ -63,36 +118,23 @@ std::vector<MovedBlock> move_blocks(TierMemory& memory, kernels::StreamId stream
       continue;
     }
     m.bytes = memory.bytes_of(copy.getTarget());
-    kernels::Op op;
-    op.kind = kernels::OpKind::kCopy;
-    op.with_checksum = m.from != 0 || m.to != 0;  // within the device nothing crosses a tier
-    op.bytes = m.bytes;
-    op.src = memory.at(copy.getSource());
-    op.dst = memory.at(copy.getTarget());
-    ops.push_back(op);
-    index.push_back(i);
+    (m.from == kDiskTier || m.to == kDiskTier ? over_disk : in_memory).push_back(i);
   }
-  if (ops.empty()) {
-    return moved;
-  }
-  std::vector<kernels::OpResult> results(ops.size());
-  const uint64_t begun = now_ns();
-  Status status = memory.device().submit(stream, {ops, results}, 0);
-  if (status) {
-    status = memory.device().synchronize(stream);
-    kernels::Completion completion;
-    while (memory.device().poll({&completion, 1}) != 0) {
+  const auto timed = [&](const std::vector<uint32_t>& index, auto&& move) {
+    if (index.empty()) {
+      return;
     }
-  }
-  const uint64_t spent = (now_ns() - begun) / ops.size();
-  for (size_t k = 0; k < ops.size(); ++k) {
-    MovedBlock& m = moved[index[k]];
-    m.code = status ? results[k].code : status.code();
-    m.checksum = results[k].value;
-    m.nanos = spent;
-    settle_record(memory, copies[index[k]], m);
-    model_time(memory, copies[index[k]], m);
-  }
+    const uint64_t begun = now_ns();
+    move();
+    const uint64_t spent = (now_ns() - begun) / index.size();
+    for (const uint32_t i : index) {
+      moved[i].nanos = spent;
+      settle_record(memory, copies[i], moved[i]);
+      model_time(memory, copies[i], moved[i]);
+    }
+  };
+  timed(in_memory, [&] { move_in_memory(memory, stream, copies, in_memory, moved); });
+  timed(over_disk, [&] { move_over_disk(memory, copies, over_disk, moved); });
   return moved;
 }
 

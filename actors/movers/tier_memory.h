@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "actors/movers/disk_tier.h"
 #include "kernels/device.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/tick.h"
@@ -35,14 +37,24 @@ class TierMemory {
   TierMemory(kernels::Device& device, uint64_t granule_bytes, ModelledLinks links)
       : device_(device), granule_bytes_(granule_bytes), links_(links) {}
 
-  /// Declares a tier of `granules` granules at `region`.
-  void add_tier(Tier tier, kernels::RegionId region, uint32_t granules) {
+  /// Declares a tier of memory: `granules` granules at `region`, whose bytes are `bytes`.
+  void add_tier(Tier tier, kernels::RegionId region, uint32_t granules,
+                std::span<std::byte> bytes) {
     regions_[static_cast<size_t>(tier)] = region;
     records_[static_cast<size_t>(tier)].resize(granules);
+    bytes_[static_cast<size_t>(tier)] = bytes;
   }
-  bool has(uint8_t tier) const noexcept {
-    return tier < kTierCount && !regions_[tier].is_none();
+  /// Declares the disk tier. `disk` must outlive this.
+  void add_disk(DiskTier& disk, uint32_t granules) {
+    disk_ = &disk;
+    records_[static_cast<size_t>(Tier::kDisk)].resize(granules);
   }
+  bool has(uint8_t tier) const noexcept { return tier < kTierCount && !records_[tier].empty(); }
+  /// The slot's own bytes: what a disk reads into or writes from.
+  std::span<std::byte> bytes_at(wire::SlotRef::Reader slot) const noexcept {
+    return bytes_[slot.getTier()].subspan(slot.getFirst() * granule_bytes_, bytes_of(slot));
+  }
+  DiskTier* disk() noexcept { return disk_; }
   bool in_range(wire::SlotRef::Reader slot) const noexcept {
     return has(slot.getTier()) && slot.getCount() > 0 &&
            static_cast<uint64_t>(slot.getFirst()) + slot.getCount() <=
@@ -67,6 +79,8 @@ class TierMemory {
   ModelledLinks links_;
   std::array<kernels::RegionId, kTierCount> regions_{};
   std::array<std::vector<SlotRecord>, kTierCount> records_;
+  std::array<std::span<std::byte>, kTierCount> bytes_{};
+  DiskTier* disk_ = nullptr;
 };
 
 /// Copies a batch between tiers on one stream, waits for it, and checks or notes checksums: a source

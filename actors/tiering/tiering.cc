@@ -89,18 +89,18 @@ void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
   Batch& batch = batches_[id];
   batch.tier = unlinked.getTier();
   batch.reclaim = unlinked.getReclaim();
-  batch.to = below(batch.tier);
+  const uint8_t to = below(batch.tier);
   std::vector<uint32_t> wanted;
   for (const auto leaving : unlinked.getBlocks()) {
-    Item item{leaving.getBlock(), batch.tier, batch.to, wire::Outcome::DROPPED};
+    Item item{leaving.getBlock(), batch.tier, to, wire::Outcome::DROPPED};
     const bool clean_copy = (leaving.getAlsoIn() >> batch.tier >> 1) != 0;
-    if (!clean_copy && batch.to < kTierCount) {
+    if (!clean_copy && to < kTierCount) {
       policy::LeavingBlock block{leaving.getBlock(), leaving.getDepth(), leaving.getTokens(),
                                  leaving.getUses(), leaving.getTenant(), leaving.getAlsoIn()};
       // A sequence that is swapped out will come back: its blocks are not asked about.
       if (!batch.reclaim || policy_->demote(block)) {
         item.outcome = wire::Outcome::UNKNOWN;
-        wanted.push_back(item.block);
+        wanted.push_back(static_cast<uint32_t>(batch.items.size()));
         ++batch.open;
       }
     }
@@ -109,65 +109,84 @@ void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
   }
   if (wanted.empty()) {
     settle(id, cx);
-    return;
+  } else {
+    ask_places(batch, std::move(wanted), to, cx);
   }
-  cx.out.send(Kind::PLACE, data_words(wanted.size() * 4), [&](wire::Message::Builder m) {
+}
+
+void Tiering::ask_places(Batch& batch, std::vector<uint32_t> items, uint8_t to, StepContext& cx) {
+  std::vector<uint32_t> blocks;
+  for (const uint32_t i : items) {
+    batch.items[i].to = to;
+    blocks.push_back(batch.items[i].block);
+  }
+  batch.asked = std::move(items);
+  batch.asked_tier = to;
+  cx.out.send(Kind::PLACE, data_words(blocks.size() * 4), [&](wire::Message::Builder m) {
     auto place = m.initPlace();
     place.setFrom(batch.tier);
-    place.setTo(batch.to);
-    place.setBlocks(data_of(wanted));
+    place.setTo(to);
+    place.setBlocks(data_of(blocks));
   });
 }
 
 void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
-  // Answers come in the order of the questions: the first batch of this pair that is not yet placed.
+  // Answers come in the order of the questions: the first batch that asked this.
   const auto found = std::find_if(batches_.begin(), batches_.end(), [&](const auto& entry) {
-    const Batch& b = entry.second;
-    return !b.placed && b.open > 0 && b.tier == placed.getFrom() && b.to == placed.getTo();
+    return entry.second.tier == placed.getFrom() && entry.second.asked_tier == placed.getTo();
   });
-  if (found == batches_.end()) {
+  if (found == batches_.end() || placed.getCopies().size() != found->second.asked.size()) {
     ++stray_;
     return;
   }
   const uint64_t id = found->first;
   Batch& batch = found->second;
-  batch.placed = true;
-  std::vector<uint32_t> open;
-  for (uint32_t i = 0; i < batch.items.size(); ++i) {
-    if (batch.items[i].outcome == wire::Outcome::UNKNOWN) {
-      open.push_back(i);
-    }
-  }
-  const auto copies = placed.getCopies();
+  const std::vector<uint32_t> asked = std::move(batch.asked);
+  batch.asked.clear();
+  batch.asked_tier = kTierCount;
   std::vector<std::pair<unsigned, uint64_t>> going;  // index in copies, transfer id
-  for (unsigned i = 0; i < copies.size() && i < open.size(); ++i) {
-    Item& item = batch.items[open[i]];
-    if (copies[i].getTarget().getCount() == 0) {
-      item.outcome = wire::Outcome::DROPPED;  // the lower tier has no room that may be made
+  std::vector<uint32_t> lower;                       // no room there: one tier further down
+  const uint8_t next = below(placed.getTo());
+  for (unsigned i = 0; i < asked.size(); ++i) {
+    Item& item = batch.items[asked[i]];
+    if (placed.getCopies()[i].getTarget().getCount() != 0) {
+      const uint64_t transfer = next_transfer_++;
+      copying_[transfer] = {id, asked[i]};
+      going.emplace_back(i, transfer);
+    } else if (next < kTierCount) {
+      lower.push_back(asked[i]);
+    } else {
+      item.outcome = wire::Outcome::DROPPED;
       --batch.open;
       ++dropped_;
-      continue;
     }
-    const uint64_t transfer = next_transfer_++;
-    copying_[transfer] = {id, open[i]};
-    going.emplace_back(i, transfer);
   }
   if (!going.empty()) {
-    const uint16_t mover = batch.tier == 0 && batch.to == static_cast<uint8_t>(Tier::kHost) ? 0 : 1;
-    cx.out.send(
-        Kind::TRANSFER, going.size() * 12,
-        [&](wire::Message::Builder m) {
-          auto list = m.initTransfer().initCopies(static_cast<unsigned>(going.size()));
-          for (unsigned i = 0; i < going.size(); ++i) {
-            list.setWithCaveats(i, copies[going[i].first]);
-            list[i].setId(going[i].second);
-          }
-        },
-        mover);
+    send_transfer(placed, going, cx);
+  }
+  if (!lower.empty()) {
+    ask_places(batch, std::move(lower), next, cx);
   }
   if (batch.open == 0) {
     settle(id, cx);
   }
+}
+
+void Tiering::send_transfer(wire::Placed::Reader placed,
+                            const std::vector<std::pair<unsigned, uint64_t>>& going,
+                            StepContext& cx) {
+  const bool in_memory = placed.getFrom() == static_cast<uint8_t>(Tier::kDevice) &&
+                         placed.getTo() == static_cast<uint8_t>(Tier::kHost);
+  cx.out.send(
+      Kind::TRANSFER, going.size() * 12,
+      [&](wire::Message::Builder m) {
+        auto list = m.initTransfer().initCopies(static_cast<unsigned>(going.size()));
+        for (unsigned i = 0; i < going.size(); ++i) {
+          list.setWithCaveats(i, placed.getCopies()[going[i].first]);
+          list[i].setId(going[i].second);
+        }
+      },
+      in_memory ? 0 : 1);
 }
 
 void Tiering::measure(wire::TransferResult::Reader result) {
@@ -252,7 +271,7 @@ void Tiering::answer_status(uint64_t control, StepContext& cx) {
 Digest Tiering::digest() const noexcept {
   Digest d;
   for (const auto& [id, batch] : batches_) {
-    d.add(id).add(batch.tier).add(batch.to).add(batch.open).add(batch.items.size());
+    d.add(id).add(batch.tier).add(batch.asked_tier).add(batch.open).add(batch.items.size());
   }
   for (const auto& [id, copy] : copying_) {
     d.add(id).add(copy.batch).add(copy.item);
@@ -268,7 +287,7 @@ Status Tiering::check() const {
   uint64_t unplaced = 0;
   for (const auto& [id, batch] : batches_) {
     open += batch.open;
-    unplaced += batch.placed ? 0 : batch.open;
+    unplaced += batch.asked.size();
   }
   if (open != copying_.size() + unplaced) {
     return Status(Code::kInternal, "tiering: " + std::to_string(open) + " items are open, " +
@@ -286,8 +305,9 @@ Status Tiering::save(StateSink& sink) const {
   for (const auto& [id, batch] : batches_) {
     sink.u64(id);
     sink.u8(batch.tier);
-    sink.u8(batch.to);
-    sink.u8(static_cast<uint8_t>((batch.reclaim ? 1 : 0) | (batch.placed ? 2 : 0)));
+    sink.u8(batch.asked_tier);
+    sink.u8(batch.reclaim ? 1 : 0);
+    sink.array(batch.asked);
     sink.u32(batch.open);
     sink.u64(batch.items.size());
     for (const Item& item : batch.items) {
@@ -324,10 +344,9 @@ Status Tiering::load(StateSource& source) {
   for (uint64_t i = 0; i < batches && source.status(); ++i) {
     Batch& batch = batches_[source.u64()];
     batch.tier = source.u8();
-    batch.to = source.u8();
-    const uint8_t flags = source.u8();
-    batch.reclaim = (flags & 1) != 0;
-    batch.placed = (flags & 2) != 0;
+    batch.asked_tier = source.u8();
+    batch.reclaim = source.u8() != 0;
+    batch.asked = source.array<uint32_t>();
     batch.open = source.u32();
     const uint64_t items = source.u64();
     for (uint64_t k = 0; k < items && source.status(); ++k) {

@@ -48,11 +48,11 @@ class Tiering {
   };
   struct Batch {
     uint8_t tier = 0;
-    uint8_t to = 0;
+    uint8_t asked_tier = kTierCount;  // where places were asked for; kTierCount: nowhere now
     bool reclaim = false;
-    bool placed = false;
-    uint32_t open = 0;  // items whose outcome is unknown
+    uint32_t open = 0;                // items whose outcome is unknown
     std::vector<Item> items;
+    std::vector<uint32_t> asked;      // items that wait for a place in asked_tier
   };
   struct Copying {  // a transfer on its way
     uint64_t batch = 0;
@@ -62,7 +62,10 @@ class Tiering {
   void on_load(wire::Step::Reader step, StepContext& cx);
   uint32_t blocks_to_load(wire::NewRow::Reader row);
   void on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx);
+  void ask_places(Batch& batch, std::vector<uint32_t> items, uint8_t to, StepContext& cx);
   void on_placed(wire::Placed::Reader placed, StepContext& cx);
+  void send_transfer(wire::Placed::Reader placed,
+                     const std::vector<std::pair<unsigned, uint64_t>>& going, StepContext& cx);
   void on_transfer_done(const Envelope& in, StepContext& cx);
   void settle(uint64_t id, StepContext& cx);
   void measure(wire::TransferResult::Reader result);

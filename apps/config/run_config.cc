@@ -33,6 +33,8 @@ const std::vector<Key>& keys() {
       {"tiers", "device_blocks", "capacity of the device tier", &C::device_blocks, 1, 1LL << 30},
       {"tiers", "host_blocks", "capacity of the host tier; 0: off", &C::host_blocks, 0, 1LL << 30},
       {"tiers", "disk_blocks", "capacity of the disk tier; 0: off", &C::disk_blocks, 0, 1LL << 30},
+      {"tiers", "disk_directory", "where the disk tier's file lies; it dies with the process", nullptr,
+       0, 0, &C::disk_directory},
       {"tiers", "real_block_bytes",
        "bytes really kept for a block in runs; the clock uses the true layout's",
        &C::real_block_bytes, 128, 1LL << 26},
@@ -217,6 +219,10 @@ std::string combination_errors(const RunConfig& c, const std::string& name) {
   if (c.free_reserve_blocks >= c.device_blocks) {
     wrong("tiers.free_reserve_blocks " + std::to_string(c.free_reserve_blocks) +
           " is not below tiers.device_blocks " + std::to_string(c.device_blocks));
+  }
+  if (c.disk_blocks > 0 && c.real_block_bytes % 4096 != 0) {
+    wrong("tiers.real_block_bytes " + std::to_string(c.real_block_bytes) +
+          " with a disk tier: a multiple of 4096 is needed");
   }
   if (c.preemption == "swap" && c.host_blocks == 0) {
     wrong("scheduler.preemption \"swap\" needs tiers.host_blocks > 0");

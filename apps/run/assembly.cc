@@ -50,6 +50,8 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
   t.tiering.prefill_tokens_per_s = static_cast<uint64_t>(prefill_tokens_per_s(engine));
   t.tiering.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
   t.tiering.latency_ns[1] = 20000;
+  t.tiering.bytes_per_s[2] = static_cast<uint64_t>(engine.disk_bytes_per_s);
+  t.tiering.latency_ns[2] = 100000;
   t.eviction_policy = c.eviction_policy;
   t.order = c.order;
   t.always_load = c.load == "always";
@@ -107,7 +109,7 @@ Status Assembly::make_memory(const RunConfig& config, const ModelledLinks& links
   device_ = std::move(*device);
   memory_ = std::make_unique<TierMemory>(*device_, granule_bytes_, links);
   memory_->add_tier(Tier::kDevice, kernels::kDeviceRegion,
-                    static_cast<uint32_t>(config.device_blocks));
+                    static_cast<uint32_t>(config.device_blocks), device_arena_.bytes());
   if (config.host_blocks > 0) {
     auto host_arena = io::Arena::create(static_cast<size_t>(config.host_blocks) * granule_bytes_,
                                         io::ArenaOptions{});
@@ -119,8 +121,44 @@ Status Assembly::make_memory(const RunConfig& config, const ModelledLinks& links
     if (!region) {
       return region.status();
     }
-    memory_->add_tier(Tier::kHost, *region, static_cast<uint32_t>(config.host_blocks));
+    memory_->add_tier(Tier::kHost, *region, static_cast<uint32_t>(config.host_blocks),
+                      host_arena_.bytes());
   }
+  return Status::ok();
+}
+
+Status Assembly::make_disk(const RunConfig& config) {
+  if (config.disk_blocks == 0) {
+    return Status::ok();
+  }
+  auto disk = DiskTier::open({config.disk_directory, static_cast<uint32_t>(config.disk_blocks),
+                              static_cast<uint32_t>(granule_bytes_), 1});
+  if (!disk) {
+    return disk.status();
+  }
+  disk_ = std::move(*disk);
+  memory_->add_disk(*disk_, static_cast<uint32_t>(config.disk_blocks));
+  return Status::ok();
+}
+
+Status Assembly::make_movers(const RunConfig& config, MoverSet& movers) {
+  kernels::StreamId streams[3];
+  for (kernels::StreamId& stream : streams) {
+    auto made = device_->create_stream();
+    if (!made) {
+      return made.status();
+    }
+    stream = *made;
+  }
+  movers.device_stream = std::make_unique<ActorOf<DeviceStream>>(
+      role_name(address_of(Role::kDeviceStream)), *memory_, streams[0]);
+  movers.host_mover = std::make_unique<ActorOf<DemotionMover>>(
+      role_name(address_of(Role::kHostMover)), *memory_, streams[1]);
+  if (config.disk_blocks > 0) {
+    movers.disk_mover = std::make_unique<ActorOf<DemotionMover>>(
+        role_name(address_of(Role::kDiskMover)), *memory_, streams[2]);
+  }
+  movers.clock = std::make_unique<ActorOf<Clock>>(role_name(address_of(Role::kClock)), 65536U);
   return Status::ok();
 }
 
@@ -134,22 +172,11 @@ Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
   ModelledLinks links;
   links.granule_bytes = cost.true_block_bytes;
   links.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
+  links.bytes_per_s[2] = static_cast<uint64_t>(engine.disk_bytes_per_s);
   TROUPE_TRY(a->make_memory(config, links));
+  TROUPE_TRY(a->make_disk(config));
   MoverSet movers;
-  for (std::unique_ptr<Actor>* mover : {&movers.device_stream, &movers.host_mover}) {
-    auto stream = a->device_->create_stream();
-    if (!stream) {
-      return stream.status();
-    }
-    if (mover == &movers.device_stream) {
-      *mover = std::make_unique<ActorOf<DeviceStream>>(
-          role_name(address_of(Role::kDeviceStream)), *a->memory_, *stream);
-    } else {
-      *mover = std::make_unique<ActorOf<HostMover>>(role_name(address_of(Role::kHostMover)),
-                                                    *a->memory_, *stream);
-    }
-  }
-  movers.clock = std::make_unique<ActorOf<Clock>>(role_name(address_of(Role::kClock)), 65536U);
+  TROUPE_TRY(a->make_movers(config, movers));
   auto troupe = build_troupe(troupe_config(config, engine, cost), *a->registry_,
                              std::move(movers));
   if (!troupe) {

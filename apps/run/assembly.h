@@ -41,11 +41,14 @@ class Assembly {
  private:
   Assembly() = default;
   Status make_memory(const RunConfig& config, const ModelledLinks& links);
+  Status make_disk(const RunConfig& config);
+  Status make_movers(const RunConfig& config, MoverSet& movers);
 
   std::unique_ptr<policy::Registry> registry_;
   io::Arena device_arena_;
   io::Arena host_arena_;
   std::unique_ptr<kernels::CpuDevice> device_;
+  std::unique_ptr<DiskTier> disk_;
   std::unique_ptr<TierMemory> memory_;
   uint64_t granule_bytes_ = 0;
   Troupe troupe_;

@@ -205,7 +205,10 @@ void Driver::on_plan(wire::Run::Reader plan) {
     work.attention_pairs += static_cast<uint64_t>(row.getTokens()) * end;
     work.context_tokens += row.getTokens() == 1 ? row.getBefore() : 0;
   }
-  work.load_blocks_bytes = plan.getLoads().size() * options_.true_block_bytes;
+  for (const auto load : plan.getLoads()) {
+    const bool host = load.getSource().getTier() == static_cast<uint8_t>(Tier::kHost);
+    (host ? work.host_load_bytes : work.disk_load_bytes) += options_.true_block_bytes;
+  }
   report_.copied_blocks += plan.getCows().size();
   answer_plan(plan, work);
 }

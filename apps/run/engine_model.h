@@ -27,6 +27,7 @@ struct EngineFacts {
   uint32_t head_dim = 128;
   double kv_bytes_per_token = 131072;
   double link_bytes_per_s = 55e9;   // host <-> device, per direction
+  double disk_bytes_per_s = 6.5e9;  // one data-centre NVMe drive, PCIe 4.0 x4, sequential reads
   double step_overhead_s = 150e-6;  // launches and sampling
 };
 
@@ -35,7 +36,8 @@ struct StepWork {
   uint64_t tokens = 0;              // computed in this step
   uint64_t attention_pairs = 0;     // sum over rows of computed tokens x context they look at
   uint64_t context_tokens = 0;      // cache read by the decoding rows
-  uint64_t load_blocks_bytes = 0;   // true bytes that came from a lower tier before it
+  uint64_t host_load_bytes = 0;     // true bytes that came from host memory before it
+  uint64_t disk_load_bytes = 0;     // and from disk
 };
 
 /// Duration of a step [ns], at least 1.
