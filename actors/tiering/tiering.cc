@@ -122,6 +122,7 @@ void Tiering::ask_places(Batch& batch, std::vector<uint32_t> items, uint8_t to, 
   }
   batch.asked = std::move(items);
   batch.asked_tier = to;
+  batch.question = next_question_++;
   cx.out.send(Kind::PLACE, data_words(blocks.size() * 4), [&](wire::Message::Builder m) {
     auto place = m.initPlace();
     place.setFrom(batch.tier);
@@ -131,10 +132,14 @@ void Tiering::ask_places(Batch& batch, std::vector<uint32_t> items, uint8_t to, 
 }
 
 void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
-  // Answers come in the order of the questions: the first batch that asked this.
-  const auto found = std::find_if(batches_.begin(), batches_.end(), [&](const auto& entry) {
-    return entry.second.tier == placed.getFrom() && entry.second.asked_tier == placed.getTo();
-  });
+  auto found = batches_.end();
+  for (auto at = batches_.begin(); at != batches_.end(); ++at) {
+    const Batch& b = at->second;
+    const bool same = b.tier == placed.getFrom() && b.asked_tier == placed.getTo();
+    if (same && (found == batches_.end() || b.question < found->second.question)) {
+      found = at;
+    }
+  }
   if (found == batches_.end() || placed.getCopies().size() != found->second.asked.size()) {
     ++stray_;
     return;
@@ -306,6 +311,7 @@ Status Tiering::save(StateSink& sink) const {
     sink.u64(id);
     sink.u8(batch.tier);
     sink.u8(batch.asked_tier);
+    sink.u64(batch.question);
     sink.u8(batch.reclaim ? 1 : 0);
     sink.array(batch.asked);
     sink.u32(batch.open);
@@ -328,7 +334,7 @@ Status Tiering::save(StateSink& sink) const {
     sink.u64(moved_bytes_[static_cast<size_t>(t)]);
   }
   for (const uint64_t v :
-       {next_batch_, next_transfer_, demoted_, dropped_, loaded_, recomputed_, lost_}) {
+       {next_batch_, next_transfer_, next_question_, demoted_, dropped_, loaded_, recomputed_, lost_}) {
     sink.u64(v);
   }
   return Status::ok();
@@ -345,6 +351,7 @@ Status Tiering::load(StateSource& source) {
     Batch& batch = batches_[source.u64()];
     batch.tier = source.u8();
     batch.asked_tier = source.u8();
+    batch.question = source.u64();
     batch.reclaim = source.u8() != 0;
     batch.asked = source.array<uint32_t>();
     batch.open = source.u32();
@@ -371,7 +378,7 @@ Status Tiering::load(StateSource& source) {
     moved_bytes_[static_cast<size_t>(t)] = source.u64();
   }
   for (uint64_t* v :
-       {&next_batch_, &next_transfer_, &demoted_, &dropped_, &loaded_, &recomputed_, &lost_}) {
+       {&next_batch_, &next_transfer_, &next_question_, &demoted_, &dropped_, &loaded_, &recomputed_, &lost_}) {
     *v = source.u64();
   }
   return source.status();

@@ -49,6 +49,7 @@ class Tiering {
   struct Batch {
     uint8_t tier = 0;
     uint8_t asked_tier = kTierCount;  // where places were asked for; kTierCount: nowhere now
+    uint64_t question = 0;            // of that asking; answers come in the order of the questions
     bool reclaim = false;
     uint32_t open = 0;                // items whose outcome is unknown
     std::vector<Item> items;
@@ -79,6 +80,7 @@ class Tiering {
   std::map<uint64_t, Copying> copying_;  // by transfer id
   uint64_t next_batch_ = 1;
   uint64_t next_transfer_ = 1;
+  uint64_t next_question_ = 1;
   std::array<uint64_t, kTierCount> rate_{};    // bytes/s of loads from that tier, moving average
   std::array<uint64_t, kTierCount> moved_bytes_{};  // out of that tier
   uint64_t demoted_ = 0;
