@@ -73,6 +73,7 @@ Run next_run(const DecodeInput& input, size_t first) {
     ++count;
   }
   run.tiles = input.tiles.subspan(first, count);
+  run.after = first + count < input.tiles.size() ? &input.tiles[first + count] : nullptr;
   return run;
 }
 
@@ -104,6 +105,16 @@ void finish(const DecodeInput& input, const DecodeOutput& output, DecodeScratch:
 }
 
 }  // namespace
+
+const std::byte* next_tile(const Run& run, size_t i, Role role) noexcept {
+  if (i + 1 < run.tiles.size()) {
+    return role == Role::kKey ? run.tiles[i + 1].key : run.tiles[i + 1].value;
+  }
+  if (role == Role::kKey) {
+    return run.tiles.front().value;
+  }
+  return run.after != nullptr ? run.after->key : nullptr;
+}
 
 void decode_attention(const DecodeInput& input, const DecodeOutput& output,
                       DecodeScratch& scratch) {

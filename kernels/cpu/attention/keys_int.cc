@@ -8,8 +8,8 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first: it includes this file again for every target.
 #include "kernels/cpu/attention/words-inl.h"
-#include "kernels/math/int_token_head.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -54,71 +54,95 @@ struct Tq4Keys {
   }
 };
 
-/// dots[h] = <query h, codes of the row>, queries in the source's plane order.
+/// dots[h][0 … 3] = <query h, codes of four rows>, queries in the source's plane order.
 template <class Keys, size_t kHeads>
-HWY_INLINE void dot_row(const uint8_t* row, size_t width, const int16_t* query, int32_t* dots) {
+HWY_INLINE void dot_rows(const uint8_t* const* rows, size_t width, const int16_t* query,
+                         int32_t dots[][4]) {
   using Source = typename Keys::Source;
   constexpr size_t kPlanes = Source::kPlanes;
-  S sum[kHeads][2];
+  S sum[kHeads][4];
   for (size_t h = 0; h < kHeads; ++h) {
-    sum[h][0] = hn::Zero(kSums);
-    sum[h][1] = hn::Zero(kSums);
+    for (size_t r = 0; r < 4; ++r) {
+      sum[h][r] = hn::Zero(kSums);
+    }
   }
   const size_t vectors = width / (kN * kPlanes);
   for (size_t v = 0; v < vectors; ++v) {
-    W planes[kPlanes];
-    Keys::planes(Source::raw(row + v * Source::kBytes), planes);
-    for (size_t k = 0; k < kPlanes; ++k) {
-      for (size_t h = 0; h < kHeads; ++h) {
-        const W q = hn::LoadU(kWords, query + h * width + (v * kPlanes + k) * kN);
-        sum[h][k % 2] = madd(sum[h][k % 2], planes[k], q);
+    for (size_t r = 0; r < 4; ++r) {
+      W planes[kPlanes];
+      Keys::planes(Source::raw(rows[r] + v * Source::kBytes), planes);
+      for (size_t k = 0; k < kPlanes; ++k) {
+        for (size_t h = 0; h < kHeads; ++h) {
+          const W q = hn::LoadU(kWords, query + h * width + (v * kPlanes + k) * kN);
+          sum[h][r] = madd(sum[h][r], planes[k], q);
+        }
       }
     }
   }
   for (size_t h = 0; h < kHeads; ++h) {
-    dots[h] = total(hn::Add(sum[h][0], sum[h][1]));
+    totals(sum[h][0], sum[h][1], sum[h][2], sum[h][3], dots[h]);
   }
 }
 
-/// A token's factor and zero point: logit = factor * (dot - zero * sum of the query).
-struct RowFactor {
-  float factor = 0;
-  int32_t zero = 0;
-};
-RowFactor row_factor(Coding coding, const std::byte* params, size_t token, float unit) {
-  if (coding == Coding::kTq4) {
-    uint16_t norm;
-    std::memcpy(&norm, params + 2 * token, 2);
-    return {f16_to_f32(norm) * unit, 0};
+/// Factors and zero points of the tokens of a tile: logit = factor * (dot - zero * sum of the
+/// query).
+void row_factors(const KvTile& tile, const std::byte* params, float unit, float* factor,
+                 float* zero) {
+  const size_t count = tile.end - tile.begin;
+  if (tile.coding == Coding::kTq4) {
+    load_halves(params + 2 * tile.begin, count, factor);
+    for (size_t t = 0; t < count; ++t) {
+      factor[t] *= unit;
+      zero[t] = 0;
+    }
+    return;
   }
-  uint32_t word;
-  std::memcpy(&word, params + 4 * token, 4);
-  if (coding == Coding::kInt8) {
-    return {float_of(word), 0};
+  alignas(64) uint32_t words[kRunTokens];
+  std::memcpy(words, params + 4 * tile.begin, 4 * count);
+  const uint32_t mask = tile.coding == Coding::kInt4 ? 0xFU : 0U;
+  for (size_t t = 0; t < count; ++t) {
+    zero[t] = static_cast<float>(static_cast<int32_t>(words[t] & mask));
+    words[t] &= ~mask;
   }
-  const Int4Row row = int4_unpack_row(word);
-  return {row.scale, row.zero};
+  std::memcpy(factor, words, 4 * count);
 }
 
 template <class Keys, size_t kHeads>
-void qk_tile(const Run& run, const KvTile& tile, const QueryForms& query, size_t head,
+void qk_tile(const Run& run, size_t tile_index, const QueryForms& query, size_t head,
              float* logits) {
   const DecodeShape& s = run.input->shape;
+  const KvTile& tile = run.tiles[tile_index];
   const TileShape shape{tile.coding, Role::kKey, s.block_tokens, s.width};
   const size_t row_bytes = tile_row_bytes(shape);
-  const std::byte* params = tile.key + tile_params_offset(shape);
+  const size_t fetch_bytes = tile_bytes(shape) / s.block_tokens + 1;
+  const std::byte* next = head == 0 ? next_tile(run, tile_index, Role::kKey) : nullptr;
   const auto& form = Keys::Source::kPlanes == 1 ? query.natural : query.planes;
   const int16_t* q = form.data() + head * s.width;
-  const float unit = 1.0F / (kCentroidSteps * std::sqrt(static_cast<float>(s.width)));
-  for (uint32_t t = tile.begin; t < tile.end; ++t) {
-    int32_t dots[kHeads];
-    dot_row<Keys, kHeads>(reinterpret_cast<const uint8_t*>(tile.key) + t * row_bytes, s.width, q,
-                          dots);
-    const RowFactor row = row_factor(tile.coding, params, t, unit);
+  const auto* codes = reinterpret_cast<const uint8_t*>(tile.key) + tile.begin * row_bytes;
+  const size_t count = tile.end - tile.begin;
+  int32_t dots[kHeads][kRunTokens];
+  for (size_t t = 0; t < count; t += 4) {
+    const uint8_t* rows[4];
+    for (size_t r = 0; r < 4; ++r) {  // a row too many is read again and not used
+      rows[r] = codes + std::min(t + r, count - 1) * row_bytes;
+      fetch(next != nullptr ? next + (t + r) * fetch_bytes : nullptr, fetch_bytes);
+    }
+    int32_t four[kHeads][4];
+    dot_rows<Keys, kHeads>(rows, s.width, q, four);
     for (size_t h = 0; h < kHeads; ++h) {
-      const int32_t dot = dots[h] - row.zero * query.sum[head + h];
-      logits[h * kRunTokens + t - tile.begin] =
-          static_cast<float>(dot) * (row.factor * query.step[head + h] * s.scale);
+      std::copy_n(four[h], std::min<size_t>(4, count - t), dots[h] + t);
+    }
+  }
+  float factor[kRunTokens];
+  float zero[kRunTokens];
+  const float unit = 1.0F / (kCentroidSteps * std::sqrt(static_cast<float>(s.width)));
+  row_factors(tile, tile.key + tile_params_offset(shape), unit, factor, zero);
+  for (size_t h = 0; h < kHeads; ++h) {
+    const float step = query.step[head + h] * s.scale;
+    const auto sum = static_cast<float>(query.sum[head + h]);
+    for (size_t t = 0; t < count; ++t) {
+      logits[h * kRunTokens + t] =
+          (static_cast<float>(dots[h][t]) - zero[t] * sum) * (factor[t] * step);
     }
   }
 }
@@ -127,15 +151,15 @@ template <class Keys>
 void qk_int(const Run& run, const QueryForms& query, float* logits) {
   const size_t heads = run.input->shape.heads;
   size_t key = 0;
-  for (const KvTile& tile : run.tiles) {
+  for (size_t i = 0; i < run.tiles.size(); ++i) {
     size_t h = 0;
     for (; h + 4 <= heads; h += 4) {
-      qk_tile<Keys, 4>(run, tile, query, h, logits + h * kRunTokens + key);
+      qk_tile<Keys, 4>(run, i, query, h, logits + h * kRunTokens + key);
     }
     for (; h < heads; ++h) {
-      qk_tile<Keys, 1>(run, tile, query, h, logits + h * kRunTokens + key);
+      qk_tile<Keys, 1>(run, i, query, h, logits + h * kRunTokens + key);
     }
-    key += tile.end - tile.begin;
+    key += run.tiles[i].end - run.tiles[i].begin;
   }
 }
 

@@ -46,27 +46,31 @@ template <class Source>
 float fold_query(const float* query, const float* scales, const float* minima, size_t width,
                  float* folded, Weights& out) {
   using G = Group<Source>;
-  float common = 0;
-  for (size_t c = 0; c < width; ++c) {
-    folded[c] = query[c] * scales[c];
-    common += query[c] * minima[c];
+  const hn::CappedTag<float, 8> floats;
+  auto sum = hn::Zero(floats);
+  for (size_t c = 0; c < width; c += hn::Lanes(floats)) {  // width is a multiple of eight
+    const auto q = hn::LoadU(floats, query + c);
+    hn::StoreU(hn::Mul(q, hn::LoadU(floats, scales + c)), floats, folded + c);
+    sum = hn::MulAdd(q, hn::LoadU(floats, minima + c), sum);
   }
+  const float common = hn::GetLane(hn::SumOfLanes(floats, sum));
   out.steps.resize(width);
   out.step = quantize(folded, width, kQuerySteps, out.steps.data());
   out.pairs.resize(width / 2 * 4);
   int32_t* to = out.pairs.data();
   const int16_t* q = out.steps.data();
-  const auto put = [&to, q](size_t a, size_t b) {
-    const auto both = static_cast<int32_t>(
-        static_cast<uint16_t>(q[a]) | (static_cast<uint32_t>(static_cast<uint16_t>(q[b])) << 16));
-    std::fill_n(to, 4, both);
-    to += 4;
-  };
   for (size_t c = 0; c < width; c += 2 * G::kChannels) {
     for (size_t half = 0; half < G::kChannelsPerBlock; ++half) {
       for (size_t b = 0; b < kBlocks; ++b) {
         const size_t channel = c + b * G::kChannelsPerBlock + half;
-        put(channel, channel + G::kChannels);
+        const auto both = static_cast<int32_t>(
+            static_cast<uint16_t>(q[channel]) |
+            (static_cast<uint32_t>(static_cast<uint16_t>(q[channel + G::kChannels])) << 16));
+        const hn::CappedTag<int32_t, 4> block;
+        for (size_t i = 0; i < 4; i += hn::Lanes(block)) {
+          hn::StoreU(hn::Set(block, both), block, to + i);
+        }
+        to += 4;
       }
     }
   }
@@ -160,7 +164,10 @@ template <class Source>
 void qk_kivi(const Run& run, const QueryForms& query, float* logits) {
   const DecodeShape& s = run.input->shape;
   size_t key = 0;
-  for (const KvTile& tile : run.tiles) {
+  const TileShape shape{run.coding, Role::kKey, s.block_tokens, s.width};
+  for (size_t i = 0; i < run.tiles.size(); ++i) {
+    const KvTile& tile = run.tiles[i];
+    fetch(next_tile(run, i, Role::kKey), tile_bytes(shape));
     for (size_t group = tile.begin / kKiviGroup; group * kKiviGroup < tile.end; ++group) {
       size_t h = 0;
       for (; h + 4 <= s.heads; h += 4) {

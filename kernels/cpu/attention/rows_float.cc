@@ -104,6 +104,13 @@ struct ReadE5m2 {
   }
 };
 
+/// Asks for row `t` of the tile that comes next; null asks for nothing.
+HWY_INLINE void fetch_row(const uint8_t* tile, size_t t, size_t bytes) {
+  for (size_t i = 0; tile != nullptr && i < bytes; i += 64) {
+    hwy::Prefetch(tile + t * bytes + i);
+  }
+}
+
 /// Dot products of one row with `kHeads` queries, [kHeads, width] apart.
 template <class Read, size_t kHeads>
 HWY_INLINE void dot_row(const uint8_t* row, const float* query, size_t width, float* out) {
@@ -135,9 +142,10 @@ HWY_INLINE void dot_row(const uint8_t* row, const float* query, size_t width, fl
 
 /// logits[h][key] = factor * <query h, row>.
 template <class Read, size_t kHeads>
-void qk_rows(const uint8_t* rows, size_t count, const float* query, size_t width, float factor,
-             float* logits) {
+void qk_rows(const uint8_t* rows, const uint8_t* next, size_t count, const float* query,
+             size_t width, float factor, float* logits) {
   for (size_t t = 0; t < count; ++t) {
+    fetch_row(next, t, width * Read::kBytes);
     float dots[kHeads];
     dot_row<Read, kHeads>(rows + t * width * Read::kBytes, query, width, dots);
     for (size_t h = 0; h < kHeads; ++h) {
@@ -148,8 +156,8 @@ void qk_rows(const uint8_t* rows, size_t count, const float* query, size_t width
 
 /// sums[h] += probabilities[h][key] * factor * row, channels in slabs that stay in registers.
 template <class Read, size_t kHeads>
-void pv_rows(const uint8_t* rows, size_t count, const float* probabilities, size_t width,
-             float factor, float* sums) {
+void pv_rows(const uint8_t* rows, const uint8_t* next, size_t count, const float* probabilities,
+             size_t width, float factor, float* sums) {
   constexpr size_t kSlab = kHeads == 1 ? 8 : 2;  // vectors a head
   const size_t n = lanes();
   const size_t stride = width * Read::kBytes;
@@ -164,6 +172,7 @@ void pv_rows(const uint8_t* rows, size_t count, const float* probabilities, size
     }
     if (vectors == kSlab) {
       for (size_t t = 0; t < count; ++t) {
+        fetch_row(i == 0 ? next : nullptr, t, stride);
         for (size_t v = 0; v < kSlab; ++v) {
           const F x = Read::load(rows + t * stride, i + v * n);
           for (size_t h = 0; h < kHeads; ++h) {
@@ -202,25 +211,29 @@ void pv_rows(const uint8_t* rows, size_t count, const float* probabilities, size
 
 /// Four heads at a time while there are four, so that a row is converted once for them.
 template <class Read>
-void qk_all(const uint8_t* rows, size_t count, const float* query, size_t heads, size_t width,
-            float factor, float* logits) {
+void qk_all(const uint8_t* rows, const uint8_t* next, size_t count, const float* query,
+            size_t heads, size_t width, float factor, float* logits) {
   size_t h = 0;
   for (; h + 4 <= heads; h += 4) {
-    qk_rows<Read, 4>(rows, count, query + h * width, width, factor, logits + h * kRunTokens);
+    qk_rows<Read, 4>(rows, h == 0 ? next : nullptr, count, query + h * width, width, factor,
+                     logits + h * kRunTokens);
   }
   for (; h < heads; ++h) {
-    qk_rows<Read, 1>(rows, count, query + h * width, width, factor, logits + h * kRunTokens);
+    qk_rows<Read, 1>(rows, h == 0 ? next : nullptr, count, query + h * width, width, factor,
+                     logits + h * kRunTokens);
   }
 }
 template <class Read>
-void pv_all(const uint8_t* rows, size_t count, const float* probabilities, size_t heads,
-            size_t width, float factor, float* sums) {
+void pv_all(const uint8_t* rows, const uint8_t* next, size_t count, const float* probabilities,
+            size_t heads, size_t width, float factor, float* sums) {
   size_t h = 0;
   for (; h + 4 <= heads; h += 4) {
-    pv_rows<Read, 4>(rows, count, probabilities + h * kRunTokens, width, factor, sums + h * width);
+    pv_rows<Read, 4>(rows, h == 0 ? next : nullptr, count, probabilities + h * kRunTokens, width,
+                     factor, sums + h * width);
   }
   for (; h < heads; ++h) {
-    pv_rows<Read, 1>(rows, count, probabilities + h * kRunTokens, width, factor, sums + h * width);
+    pv_rows<Read, 1>(rows, h == 0 ? next : nullptr, count, probabilities + h * kRunTokens, width,
+                     factor, sums + h * width);
   }
 }
 
@@ -233,10 +246,12 @@ void qk_float(const Run& run, const QueryForms& query, float* logits) {
   const DecodeShape& s = run.input->shape;
   const float scale = is_fp8(run.coding) ? run.input->params.key.fp8_scale : 1.0F;
   size_t key = 0;
-  for (const KvTile& tile : run.tiles) {
+  for (size_t i = 0; i < run.tiles.size(); ++i) {
+    const KvTile& tile = run.tiles[i];
+    const auto* next = reinterpret_cast<const uint8_t*>(next_tile(run, i, Role::kKey));
     const auto* rows =
         reinterpret_cast<const uint8_t*>(tile.key) + size_t{tile.begin} * s.width * Read::kBytes;
-    qk_all<Read>(rows, tile.end - tile.begin, query.plain.data(), s.heads, s.width,
+    qk_all<Read>(rows, next, tile.end - tile.begin, query.plain.data(), s.heads, s.width,
                  s.scale * scale * Read::kScale, logits + key);
     key += tile.end - tile.begin;
   }
@@ -247,10 +262,12 @@ void pv_float(const Run& run, const float* probabilities, float* sums) {
   const DecodeShape& s = run.input->shape;
   const float scale = is_fp8(run.coding) ? run.input->params.value.fp8_scale : 1.0F;
   size_t key = 0;
-  for (const KvTile& tile : run.tiles) {
+  for (size_t i = 0; i < run.tiles.size(); ++i) {
+    const KvTile& tile = run.tiles[i];
+    const auto* next = reinterpret_cast<const uint8_t*>(next_tile(run, i, Role::kValue));
     const auto* rows =
         reinterpret_cast<const uint8_t*>(tile.value) + size_t{tile.begin} * s.width * Read::kBytes;
-    pv_all<Read>(rows, tile.end - tile.begin, probabilities + key, s.heads, s.width,
+    pv_all<Read>(rows, next, tile.end - tile.begin, probabilities + key, s.heads, s.width,
                  scale * Read::kScale, sums);
     key += tile.end - tile.begin;
   }
@@ -264,7 +281,7 @@ void qk_decoded(const Run& run, const QueryForms& query, float* logits) {
     decode_tile_raw({tile.coding, Role::kKey, s.block_tokens, s.width}, run.input->params.key,
                     tile.key, rows.data());
     qk_all<ReadF32>(reinterpret_cast<const uint8_t*>(rows.data() + size_t{tile.begin} * s.width),
-                    tile.end - tile.begin, query.plain.data(), s.heads, s.width, s.scale,
+                    nullptr, tile.end - tile.begin, query.plain.data(), s.heads, s.width, s.scale,
                     logits + key);
     key += tile.end - tile.begin;
   }
@@ -278,7 +295,8 @@ void pv_decoded(const Run& run, const float* probabilities, float* sums) {
     decode_tile_raw({tile.coding, Role::kValue, s.block_tokens, s.width}, run.input->params.value,
                     tile.value, rows.data());
     pv_all<ReadF32>(reinterpret_cast<const uint8_t*>(rows.data() + size_t{tile.begin} * s.width),
-                    tile.end - tile.begin, probabilities + key, s.heads, s.width, 1.0F, sums);
+                    nullptr, tile.end - tile.begin, probabilities + key, s.heads, s.width, 1.0F,
+                    sums);
     key += tile.end - tile.begin;
   }
 }

@@ -61,6 +61,7 @@ struct IntScratch {
 struct Run {
   IntScratch* scratch = nullptr;
   std::span<const KvTile> tiles;
+  const KvTile* after = nullptr;  // the tile after the run
   uint32_t keys = 0;
   Coding coding = Coding::kF16;
   const DecodeInput* input = nullptr;
@@ -83,6 +84,11 @@ QkLoop channel_key_loop(Coding coding, uint32_t width);  // rows of channels: KI
 PvLoop integer_value_loop(Coding coding, uint32_t width);
 /// Any coding and width, by way of decode_tile_raw.
 Loops decoded_loops();
+
+/// The tile after tile `i` of the run in this role: that of the next tile, of the values after the
+/// last key tile, of the next run after the last value tile; null at the end. Tiles lie anywhere in
+/// the pool, where hardware prefetchers don't follow, so loops fetch it row by row while they work.
+const std::byte* next_tile(const Run& run, size_t i, Role role) noexcept;
 
 void prepare_integer_query(const DecodeShape& shape, QueryForms& forms);
 

@@ -9,7 +9,6 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h comes first: it includes this file again for every target.
 #include "kernels/cpu/attention/words-inl.h"
-#include "kernels/math/int_token_head.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,13 +22,16 @@ void read_params(const KvTile& tile, const TileShape& shape, size_t slots, float
   const std::byte* params = tile.value + tile_params_offset(shape);
   const size_t count = tile.end - tile.begin;
   if (tile.coding == Coding::kInt8 || tile.coding == Coding::kInt4) {
+    alignas(64) uint32_t words[kRunTokens];
+    std::memcpy(words, params + 4 * tile.begin, 4 * count);
+    const uint32_t mask = tile.coding == Coding::kInt4 ? 0xFU : 0U;  // the zero point's bits
     for (size_t t = 0; t < count; ++t) {
-      uint32_t word;
-      std::memcpy(&word, params + 4 * (tile.begin + t), 4);
-      const bool symmetric = tile.coding == Coding::kInt8;
-      const Int4Row row = int4_unpack_row(word);
-      scale[t] = symmetric ? float_of(word) : row.scale;
-      minimum[t] = symmetric ? 0.0F : -row.scale * static_cast<float>(row.zero);
+      minimum[t] = -static_cast<float>(static_cast<int32_t>(words[t] & mask));
+      words[t] &= ~mask;
+    }
+    std::memcpy(scale, words, 4 * count);
+    for (size_t t = 0; t < count; ++t) {
+      minimum[t] *= scale[t];
     }
     return;
   }
@@ -45,6 +47,10 @@ void collect(const Run& run, size_t slots, ValueRun& out) {
   out.pairs = 0;
   out.scale.resize(kRunTokens * slots);
   out.minimum.resize(kRunTokens * slots);
+  for (const KvTile& tile : run.tiles) {  // few lines a tile, and all of them at once
+    const size_t params = tile_params_offset(shape);
+    fetch(tile.value + params, tile_bytes(shape) - params);
+  }
   size_t key = 0;
   for (const KvTile& tile : run.tiles) {
     const auto* rows = reinterpret_cast<const uint8_t*>(tile.value) + tile.begin * row_bytes;
@@ -63,6 +69,9 @@ void collect(const Run& run, size_t slots, ValueRun& out) {
   }
 }
 
+/// Pairs of rows that are asked for ahead of their use: 16 rows of 64 to 128 bytes, some 150 ns.
+constexpr size_t kFetchPairs = 8;
+
 /// Place of group `g` among `slots`: the order in which interleaved blocks of the source meet them.
 template <class Source>
 HWY_INLINE size_t group_place(size_t g, size_t slots) {
@@ -70,31 +79,82 @@ HWY_INLINE size_t group_place(size_t g, size_t slots) {
   return Source::kPlanes == 8 ? g / 2 + (g % 2) * (slots / 2) : g;
 }
 
+/// exact[t] = probabilities[t] * scale[t], and the bias: one scale a token.
+HWY_INLINE void multiply_rows(const ValueRun& values, size_t keys, const float* probabilities,
+                              Weights& out) {
+  const hn::CappedTag<float, 8> floats;
+  const size_t n = hn::Lanes(floats);
+  auto bias = hn::Zero(floats);
+  size_t t = 0;
+  for (; t + n <= keys; t += n) {
+    const auto p = hn::LoadU(floats, probabilities + t);
+    hn::StoreU(hn::Mul(p, hn::LoadU(floats, values.scale.data() + t)), floats,
+               out.exact.data() + t);
+    bias = hn::MulAdd(p, hn::LoadU(floats, values.minimum.data() + t), bias);
+  }
+  out.bias[0] = hn::GetLane(hn::SumOfLanes(floats, bias));
+  for (; t < keys; ++t) {
+    out.exact[t] = probabilities[t] * values.scale[t];
+    out.bias[0] += probabilities[t] * values.minimum[t];
+  }
+}
+
+/// The same with groups: four of them a vector while there are four.
+HWY_INLINE void multiply_groups(const ValueRun& values, size_t keys, const float* probabilities,
+                                Weights& out) {
+  const hn::CappedTag<float, 4> four;
+  const size_t slots = values.slots;
+  const size_t vectors = hn::Lanes(four) == 4 ? slots / 4 * 4 : 0;
+  for (size_t g = 0; g < vectors; g += 4) {
+    auto bias = hn::Zero(four);
+    for (size_t t = 0; t < keys; ++t) {
+      const size_t at = t * slots + g;
+      const auto p = hn::Set(four, probabilities[t]);
+      hn::StoreU(hn::Mul(p, hn::LoadU(four, values.scale.data() + at)), four,
+                 out.exact.data() + at);
+      bias = hn::MulAdd(p, hn::LoadU(four, values.minimum.data() + at), bias);
+    }
+    hn::StoreU(bias, four, out.bias.data() + g);
+  }
+  for (size_t t = 0; t < keys; ++t) {
+    for (size_t g = vectors; g < slots; ++g) {
+      out.exact[t * slots + g] = probabilities[t] * values.scale[t * slots + g];
+      out.bias[g] += probabilities[t] * values.minimum[t * slots + g];
+    }
+  }
+}
+
 template <class Source>
 void weigh(const ValueRun& values, size_t keys, const float* probabilities, Weights& out) {
   const size_t slots = values.slots;
   out.steps.resize(kRunTokens * slots);
   out.exact.resize(kRunTokens * slots);
-  float* weight = out.exact.data();
   out.bias.assign(slots, 0.0F);
-  for (size_t t = 0; t < keys; ++t) {
-    const float p = probabilities[t];
-    for (size_t g = 0; g < slots; ++g) {
-      weight[t * slots + g] = p * values.scale[t * slots + g];
-      out.bias[g] += p * values.minimum[t * slots + g];
-    }
+  if (slots == 1) {
+    multiply_rows(values, keys, probabilities, out);
+  } else {
+    multiply_groups(values, keys, probabilities, out);
   }
-  out.step = quantize(weight, keys * slots, kProbabilitySteps, out.steps.data());
+  out.step = quantize(out.exact.data(), keys * slots, kProbabilitySteps, out.steps.data());
   const size_t copies = slots == 1 ? 1 : 4;
   out.pairs.resize(values.pairs * slots * copies);
   for (size_t pair = 0; pair < values.pairs; ++pair) {
     const int16_t* first = out.steps.data() + static_cast<size_t>(values.key_of[pair]) * slots;
+    const bool single = values.single[pair];
+    int32_t* to = out.pairs.data() + pair * slots * copies;
     for (size_t g = 0; g < slots; ++g) {
       const auto low = static_cast<uint16_t>(first[g]);
-      const auto high = values.single[pair] ? uint16_t{0} : static_cast<uint16_t>(first[slots + g]);
+      const auto high = single ? uint16_t{0} : static_cast<uint16_t>(first[slots + g]);
       const auto both = static_cast<int32_t>(low | (static_cast<uint32_t>(high) << 16));
-      const size_t place = slots == 1 ? 0 : group_place<Source>(g, slots) * 4;
-      std::fill_n(out.pairs.data() + (pair * slots * copies + place), copies, both);
+      if (slots == 1) {
+        *to = both;
+      } else {
+        const hn::CappedTag<int32_t, 4> block;
+        int32_t* place = to + group_place<Source>(g, slots) * 4;
+        for (size_t i = 0; i < 4; i += hn::Lanes(block)) {
+          hn::StoreU(hn::Set(block, both), block, place + i);
+        }
+      }
     }
   }
 }
@@ -117,6 +177,12 @@ void add_planes(const ValueRun& values, const Weights* weights, size_t v, size_t
   const size_t at = kGrouped ? v * kBlocks * 4 : 0;
   const size_t upper = kGrouped && Source::kPlanes == 8 ? values.slots / 2 * 4 : 0;
   for (size_t pair = 0; pair < values.pairs; ++pair) {
+    if (v == 0 && first_plane == 0 && pair + kFetchPairs < values.pairs) {
+      const size_t row_bytes = width / Source::kPlanes * 2 / (Source::kPlanes == 1 ? 2 : 1);
+      fetch(reinterpret_cast<const std::byte*>(values.rows[2 * (pair + kFetchPairs)]), row_bytes);
+      fetch(reinterpret_cast<const std::byte*>(values.rows[2 * (pair + kFetchPairs) + 1]),
+            row_bytes);
+    }
     const uint8_t* row0 = values.rows[2 * pair] + v * Source::kBytes;
     const uint8_t* row1 = values.rows[2 * pair + 1] + v * Source::kBytes;
     for (size_t x = 0; x < kVectors; ++x) {

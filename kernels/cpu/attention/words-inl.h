@@ -14,6 +14,7 @@
 #include "kernels/math/half.h"
 #include "kernels/math/lloyd_max.h"
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -40,8 +41,27 @@ HWY_INLINE S madd(S acc, W a, W b) {
   return hn::Add(acc, hn::RearrangeToOddPlusEven(lower, upper));
 }
 
-HWY_INLINE int32_t total(S v) {
-  return hn::GetLane(hn::SumOfLanes(kSums, v));
+/// Sums of the lanes of four vectors, to out[0 … 3]: two transposing additions, then the blocks.
+HWY_INLINE void totals(S a, S b, S c, S d, int32_t* out) {
+  const hn::Repartition<int64_t, Sums> wide;
+  const auto ab = hn::BitCast(
+      wide, hn::Add(hn::InterleaveLower(kSums, a, b), hn::InterleaveUpper(kSums, a, b)));
+  const auto cd = hn::BitCast(
+      wide, hn::Add(hn::InterleaveLower(kSums, c, d), hn::InterleaveUpper(kSums, c, d)));
+  const S all = hn::Add(hn::BitCast(kSums, hn::InterleaveLower(wide, ab, cd)),
+                        hn::BitCast(kSums, hn::InterleaveUpper(wide, ab, cd)));
+  alignas(32) int32_t blocks[kN / 2];
+  hn::Store(all, kSums, blocks);
+  for (size_t i = 0; i < 4; ++i) {
+    out[i] = kBlocks == 2 ? blocks[i] + blocks[kN / 2 - 4 + i] : blocks[i];
+  }
+}
+
+/// Asks for `bytes` bytes from `from`, a line at a time; null asks for nothing.
+HWY_INLINE void fetch(const std::byte* from, size_t bytes) {
+  for (size_t i = 0; from != nullptr && i < bytes; i += 64) {
+    hwy::Prefetch(from + i);
+  }
 }
 
 struct Int8Words {
@@ -87,20 +107,32 @@ HWY_INLINE void load_halves(const std::byte* from, size_t count, float* to) {
   }
 }
 
-/// out[i] = round(x[i] / step), |x| <= steps * step; returns the step (0 when all x are 0).
+/// out[i] = round(x[i] / step) with step = largest |x| / steps; returns the step (0 when all are
+/// 0).
 HWY_INLINE float quantize(const float* x, size_t count, float steps, int16_t* out) {
-  float largest = 0;
-  for (size_t i = 0; i < count; ++i) {
+  const hn::CappedTag<float, 8> floats;
+  const hn::Rebind<int16_t, decltype(floats)> shorts;
+  const size_t n = hn::Lanes(floats);
+  auto most = hn::Zero(floats);
+  size_t i = 0;
+  for (; i + n <= count; i += n) {
+    most = hn::Max(most, hn::Abs(hn::LoadU(floats, x + i)));
+  }
+  float largest = hn::GetLane(hn::MaxOfLanes(floats, most));
+  for (; i < count; ++i) {
     const float magnitude = x[i] < 0 ? -x[i] : x[i];
     largest = magnitude > largest ? magnitude : largest;
   }
-  const float step = largest / steps;
   const float inverse = largest > 0 ? steps / largest : 0.0F;
-  for (size_t i = 0; i < count; ++i) {
+  for (i = 0; i + n <= count; i += n) {
+    const auto scaled = hn::Mul(hn::LoadU(floats, x + i), hn::Set(floats, inverse));
+    hn::StoreU(hn::DemoteTo(shorts, hn::NearestInt(scaled)), shorts, out + i);
+  }
+  for (; i < count; ++i) {
     const float scaled = x[i] * inverse;
     out[i] = static_cast<int16_t>(static_cast<int32_t>(scaled + (scaled < 0 ? -0.5F : 0.5F)));
   }
-  return step;
+  return largest / steps;
 }
 
 }  // namespace troupe::kernels::HWY_NAMESPACE
