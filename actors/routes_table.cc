@@ -1,5 +1,5 @@
-// THE table of routes: which messages go where, in the order a request travels. A dispatcher delivers
-// nothing that is not listed here. Read it from top to bottom as the life of a request.
+// THE table of routes: which messages go where, in the order a request travels. A dispatcher
+// delivers nothing that is not listed here. Read it from top to bottom as the life of a request.
 #include "actors/wiring.h"
 
 namespace troupe {
@@ -49,7 +49,8 @@ constexpr Row kRows[] = {
     {Role::kPrefixIndex, Kind::REPLY, Role::kGateway},
     {Role::kScheduler, Kind::REPLY, Role::kGateway},
     {Role::kGateway, Kind::REPLY, Role::kClient},
-    // making room: allocator -> eviction -> policy_slot -> eviction -> prefix_index -> tiering -> … -> allocator
+    // making room: allocator -> eviction -> policy_slot -> eviction -> prefix_index -> tiering -> …
+    // -> allocator
     {Role::kAllocator, Kind::RECLAIM, Role::kEviction},
     {Role::kEviction, Kind::EVENTS, Role::kPolicySlot, 0, 0},
     {Role::kEviction, Kind::EVENTS, Role::kPolicySlot, 1, 1},
@@ -80,8 +81,8 @@ constexpr Row kRows[] = {
 };
 
 /// Actors that answer the director's status question.
-constexpr Role kAnswering[] = {Role::kGateway,   Role::kPrefixIndex, Role::kScheduler, Role::kTiering,
-                               Role::kAllocator, Role::kEviction};
+constexpr Role kAnswering[] = {Role::kGateway, Role::kPrefixIndex, Role::kScheduler,
+                               Role::kTiering, Role::kAllocator,   Role::kEviction};
 
 constexpr const char* kRoleNames[] = {"client",    "gateway",  "prefix_index",  "scheduler",
                                       "tiering",   "allocator", "eviction",     "director",
@@ -99,7 +100,8 @@ RouteTable make_routes() {
         table.add({address_of(row.from, i), row.kind, row.instance, address_of(row.to)});
       }
     } else {
-      table.add({address_of(row.from), row.kind, row.instance, address_of(row.to, row.to_instance)});
+      table.add(
+          {address_of(row.from), row.kind, row.instance, address_of(row.to, row.to_instance)});
     }
   }
   for (const Role role : kAnswering) {
@@ -108,7 +110,8 @@ RouteTable make_routes() {
     table.add({address_of(role), Kind::ANSWER, 0, address_of(Role::kDirector)});
   }
   for (uint16_t i = 0; i < kPolicySlots; ++i) {
-    table.add({address_of(Role::kDirector), Kind::SWAP_POLICY, i, address_of(Role::kPolicySlot, i)});
+    table.add(
+        {address_of(Role::kDirector), Kind::SWAP_POLICY, i, address_of(Role::kPolicySlot, i)});
     table.add({address_of(Role::kPolicySlot, i), Kind::ANSWER, 0, address_of(Role::kDirector)});
   }
   return table;

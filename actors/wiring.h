@@ -1,5 +1,6 @@
-// THE page of the system: which actors exist (roles.h), which messages go where (routes_table.cc), and
-// how a troupe is put together. Whoever starts one, live, inline, replayed or simulated, starts here.
+// THE page of the system: which actors exist (roles.h), which messages go where (routes_table.cc),
+// and how a troupe is put together. Whoever starts one, live, inline, replayed or simulated, starts
+// here.
 #pragma once
 
 #include <memory>
@@ -24,8 +25,8 @@ RouteTable make_routes();
 /// Instances of statusAsk: the actors that answer the director's status question.
 std::vector<uint16_t> answering();
 
-/// What each core is told at birth. One owner a fact: capacities stand in `allocator`, and build_troupe
-/// gives the others what follows from them.
+/// What each core is told at birth. One owner a fact: capacities stand in `allocator`, and
+/// build_troupe gives the others what follows from them.
 struct TroupeConfig {
   GatewayConfig gateway;
   SchedulerConfig scheduler;
@@ -47,7 +48,8 @@ struct MoverSet {
   std::unique_ptr<Actor> clock;
 };
 
-/// Puts a troupe together. Errors: an unknown policy, a capacity of zero. `registry` must outlive it.
+/// Puts a troupe together. Errors: an unknown policy, a capacity of zero. `registry` must outlive
+/// it.
 Expected<Troupe> build_troupe(TroupeConfig config, const policy::Registry& registry,
                               MoverSet movers);
 

@@ -28,7 +28,8 @@ constexpr Command kCommands[] = {
 };
 
 int usage(FILE* out) {
-  std::fprintf(out, "troupe: a KV-cache runtime for LLM serving\n\nusage: troupe COMMAND [--help]\n\n");
+  std::fprintf(out,
+               "troupe: a KV-cache runtime for LLM serving\n\nusage: troupe COMMAND [--help]\n\n");
   for (const Command& command : kCommands) {
     std::fprintf(out, "  %-10s %s\n", command.name, command.what);
   }

@@ -157,7 +157,8 @@ Status Director::save(StateSink& sink) const {
 
 Status Director::load(StateSource& source) {
   if (const uint32_t schema = source.u32(); schema != 1) {
-    return Status(Code::kUnsupported, "director: state schema " + std::to_string(schema) + ", not 1");
+    return Status(Code::kUnsupported,
+                  "director: state schema " + std::to_string(schema) + ", not 1");
   }
   open_.clear();
   const uint64_t rows = source.u64();

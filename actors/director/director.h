@@ -1,5 +1,5 @@
-// director: takes an operator's commands, has the actor concerned carry them out, and gives each command
-// exactly one answer. Status is collected from all actors that have something to tell.
+// director: takes an operator's commands, has the actor concerned carry them out, and gives each
+// command exactly one answer. Status is collected from all actors that have something to tell.
 // Invariant: every control number accepted is answered once; open ≤ max_open.
 #pragma once
 

@@ -109,8 +109,8 @@ Digest Eviction::digest() const noexcept {
 Status Eviction::check() const {
   return unexpected_.count + stray_ == 0
              ? Status::ok()
-             : Status(Code::kInternal,
-                      "eviction: unexpected messages " + std::to_string(unexpected_.count + stray_));
+             : Status(Code::kInternal, "eviction: unexpected messages " +
+                                           std::to_string(unexpected_.count + stray_));
 }
 
 Status Eviction::save(StateSink& sink) const {
@@ -127,7 +127,8 @@ Status Eviction::save(StateSink& sink) const {
 
 Status Eviction::load(StateSource& source) {
   if (const uint32_t schema = source.u32(); schema != 1) {
-    return Status(Code::kUnsupported, "eviction: state schema " + std::to_string(schema) + ", not 1");
+    return Status(Code::kUnsupported,
+                  "eviction: state schema " + std::to_string(schema) + ", not 1");
   }
   for (PerTier& row : tiers_) {
     row.question = source.u64();

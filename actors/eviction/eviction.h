@@ -1,6 +1,6 @@
-// eviction: asks the policy slot of a tier which blocks should go, and has the prefix index unlink them.
-// Owns nothing but the order of events and questions for its slots: both are sent by it alone, so each
-// slot's inbox is one lane.
+// eviction: asks the policy slot of a tier which blocks should go, and has the prefix index unlink
+// them. Owns nothing but the order of events and questions for its slots: both are sent by it
+// alone, so each slot's inbox is one lane.
 //   allocator -reclaim-> eviction -ask-> policy_slot -victims-> eviction -unlink-> prefix_index
 // Invariant: at most one question a tier is open, since the allocator has one reclaim a tier open.
 #pragma once

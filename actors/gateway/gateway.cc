@@ -214,7 +214,8 @@ Status Gateway::save(StateSink& sink) const {
 
 Status Gateway::load(StateSource& source) {
   if (const uint32_t schema = source.u32(); schema != 1) {
-    return Status(Code::kUnsupported, "gateway: state schema " + std::to_string(schema) + ", not 1");
+    return Status(Code::kUnsupported,
+                  "gateway: state schema " + std::to_string(schema) + ", not 1");
   }
   next_request_ = source.u64();
   draining_ = source.u8() != 0;

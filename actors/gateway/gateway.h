@@ -1,6 +1,7 @@
-// gateway: the way in and out of a troupe. Validates a submit, takes a credit, gives the request its id
-// (ids are the admission order) and hands it to the prefix index; passes exactly one terminal reply back.
-// Invariants: live == credits taken ≤ max_live; a request id is answered once; ids only grow.
+// gateway: the way in and out of a troupe. Validates a submit, takes a credit, gives the request
+// its id (ids are the admission order) and hands it to the prefix index; passes exactly one
+// terminal reply back. Invariants: live == credits taken ≤ max_live; a request id is answered once;
+// ids only grow.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace troupe {
 
 struct GatewayConfig {
-  uint32_t max_live = 4096;                    // requests admitted and not yet answered: the credits
+  uint32_t max_live = 4096;  // requests admitted and not yet answered: the credits
   uint32_t max_new_tokens = 1U << 20;
   uint32_t device_granules = 0;                // capacity of the device tier
   std::vector<uint32_t> class_granules = {1};  // granules of one block, by block class

@@ -1,5 +1,6 @@
-// The movers: actors with effects. They move bytes through the device interface and tell what happened
-// by messages, in order, so that a replay, which does not run them, can put their messages back.
+// The movers: actors with effects. They move bytes through the device interface and tell what
+// happened by messages, in order, so that a replay, which does not run them, can put their messages
+// back.
 //   device_stream  loads and copies on write of a step, then the plan to the engine
 //   host_mover     demotions from the device to host memory
 //   disk_mover     demotions to the disk; the same work on another target

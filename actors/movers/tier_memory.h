@@ -1,6 +1,7 @@
-// What the movers of one troupe share: where each tier's memory lies on the device interface, and what
-// was written to each lower slot, so that a block proves itself when it comes back. Slots are the
-// allocator's; two movers never work on one slot at a time, since a slot in flight is given to nobody.
+// What the movers of one troupe share: where each tier's memory lies on the device interface, and
+// what was written to each lower slot, so that a block proves itself when it comes back. Slots are
+// the allocator's; two movers never work on one slot at a time, since a slot in flight is given to
+// nobody.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@
 
 namespace troupe {
 
-/// Rates for runs on a virtual clock: a transfer takes latency + true bytes / rate, whatever the real,
-/// scaled-down copy takes. All zero: times are measured.
+/// Rates for runs on a virtual clock: a transfer takes latency + true bytes / rate, whatever the
+/// real, scaled-down copy takes. All zero: times are measured.
 struct ModelledLinks {
   uint64_t granule_bytes = 0;                        // of the true layout
   std::array<uint64_t, kTierCount> bytes_per_s{};    // between the device and that tier
@@ -33,7 +34,8 @@ struct SlotRecord {
 
 class TierMemory {
  public:
-  /// `device` must outlive this. `granule_bytes`: real bytes of one granule, the same on every tier.
+  /// `device` must outlive this. `granule_bytes`: real bytes of one granule, the same on every
+  /// tier.
   TierMemory(kernels::Device& device, uint64_t granule_bytes, ModelledLinks links)
       : device_(device), granule_bytes_(granule_bytes), links_(links) {}
 
@@ -83,8 +85,8 @@ class TierMemory {
   DiskTier* disk_ = nullptr;
 };
 
-/// Copies a batch between tiers on one stream, waits for it, and checks or notes checksums: a source
-/// below the device must match what was written there; a target below it is noted.
+/// Copies a batch between tiers on one stream, waits for it, and checks or notes checksums: a
+/// source below the device must match what was written there; a target below it is noted.
 struct MovedBlock {
   uint64_t id = 0;
   uint32_t block = 0;

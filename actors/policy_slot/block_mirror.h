@@ -1,6 +1,6 @@
-// What a policy slot knows of the blocks of its tier, from events alone: enough to validate every answer
-// and to rebuild a new policy by replaying inserts. Arrays by block handle; nothing here is a second
-// truth, the prefix index checks every victim again.
+// What a policy slot knows of the blocks of its tier, from events alone: enough to validate every
+// answer and to rebuild a new policy by replaying inserts. Arrays by block handle; nothing here is
+// a second truth, the prefix index checks every victim again.
 #pragma once
 
 #include <cstdint>

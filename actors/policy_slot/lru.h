@@ -1,7 +1,7 @@
-// The built-in eviction policy that every slot falls back to: least recently used, tail first. Blocks
-// come back to the queue when their request ends, deepest first, so that within one request the deepest
-// block is the next victim and a prefix outlives its continuations.
-// After vLLM's free block queue (Kwon et al., SOSP 2023); named `vllm_lru` in the policy lab.
+// The built-in eviction policy that every slot falls back to: least recently used, tail first.
+// Blocks come back to the queue when their request ends, deepest first, so that within one request
+// the deepest block is the next victim and a prefix outlives its continuations. After vLLM's free
+// block queue (Kwon et al., SOSP 2023); named `vllm_lru` in the policy lab.
 #pragma once
 
 #include <vector>

@@ -1,10 +1,10 @@
-// policy_slot: the actor that hosts one live eviction policy of one tier. Other actors reach it by one
-// batched message of events, and by questions; both come from `eviction` alone, so its inbox is one lane.
-// Every answer is validated against the slot's own mirror of the tier; what a policy leaves short, the
-// mirror fills. A swap is a message: the new policy takes over the old one's state or is rebuilt from
-// the resident set, which a swap never changes.
-// Invariant: victims sent ⊆ resident and unused blocks, each named once, at most as many as asked
-// unless the policy may over-evict.
+// policy_slot: the actor that hosts one live eviction policy of one tier. Other actors reach it by
+// one batched message of events, and by questions; both come from `eviction` alone, so its inbox is
+// one lane. Every answer is validated against the slot's own mirror of the tier; what a policy
+// leaves short, the mirror fills. A swap is a message: the new policy takes over the old one's
+// state or is rebuilt from the resident set, which a swap never changes. Invariant: victims sent ⊆
+// resident and unused blocks, each named once, at most as many as asked unless the policy may
+// over-evict.
 #pragma once
 
 #include <memory>

@@ -34,10 +34,8 @@ Status BlockTree::check() const {
   uint64_t heads = 0;
   uint64_t lease_sum = 0;
   uint64_t on_tier[kTierCount] = {};
-  std::vector<uint32_t> children[kTierCount];
-  for (auto& counts : children) {
-    counts.assign(config_.capacity, 0);
-  }
+  std::vector<std::vector<uint32_t>> children(kTierCount,
+                                              std::vector<uint32_t>(config_.capacity, 0));
   for (uint32_t b = 0; b < config_.capacity; ++b) {
     lease_sum += leases_[b];
     if (!live(b)) {

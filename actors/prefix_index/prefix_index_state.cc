@@ -71,9 +71,10 @@ Status PrefixIndex::check() const {
     }
   }
   if (block_waiters_.size() + request_waiters_.size() != waiting) {
-    return Status(Code::kInternal, "prefix_index: " + std::to_string(waiting) + " rows wait, " +
-                                       std::to_string(block_waiters_.size() + request_waiters_.size()) +
-                                       " are listed by what they wait for");
+    return Status(Code::kInternal,
+                  "prefix_index: " + std::to_string(waiting) + " rows wait, " +
+                      std::to_string(block_waiters_.size() + request_waiters_.size()) +
+                      " are listed by what they wait for");
   }
   if (waiting != waiting_ || pending != pending_.size() || loads != loads_.size()) {
     return Status(Code::kInternal, "prefix_index: " + std::to_string(waiting) + " rows wait, " +

@@ -1,10 +1,10 @@
-// scheduler: continuous batching with chunked prefill. One step is in flight at a time; each forms a
-// batch of running sequences (one token, or the next chunk of a prompt) and of new ones, and sends it
-// down the line (schemas/block.capnp). What a step completed is committed at once, so that blocks are
-// published before the next batch matches.
-// Invariants: every request known here is in exactly one phase; running rows = used sequences; a
-// request leaves by exactly one commit row with `reply`.
-// After Orca (Yu et al., OSDI 2022), Sarathi-Serve (Agrawal et al., OSDI 2024) and vLLM (SOSP 2023).
+// scheduler: continuous batching with chunked prefill. One step is in flight at a time; each forms
+// a batch of running sequences (one token, or the next chunk of a prompt) and of new ones, and
+// sends it down the line (schemas/block.capnp). What a step completed is committed at once, so that
+// blocks are published before the next batch matches. Invariants: every request known here is in
+// exactly one phase; running rows = used sequences; a request leaves by exactly one commit row with
+// `reply`. After Orca (Yu et al., OSDI 2022), Sarathi-Serve (Agrawal et al., OSDI 2024) and vLLM
+// (SOSP 2023).
 #pragma once
 
 #include <map>
@@ -82,7 +82,7 @@ class Scheduler {
   uint64_t in_flight_ = 0;  // step, 0: none
   uint64_t commits_ = 0;    // sent so far
   bool blocked_ = false;    // no room for new rows until something leaves
-  uint32_t window_ = 1;     // new rows that a step tries: halved by want of room, doubled by success
+  uint32_t window_ = 1;  // new rows that a step tries: halved by want of room, doubled by success
   bool short_ = false;      // the step in flight left rows out
   uint64_t deadlines_ = 0;  // requests known that have one
   uint64_t next_question_ = 1;

@@ -1,4 +1,5 @@
-// What comes in: admissions, answers about the step in flight, its completion, cancels and wake-ups.
+// What comes in: admissions, answers about the step in flight, its completion, cancels and
+// wake-ups.
 #include <algorithm>
 
 #include "actors/scheduler/scheduler.h"

@@ -197,7 +197,8 @@ void Scheduler::send_commit(StepContext& cx) {
     unsigned r = 0;
     for (unsigned i = 0; i < commit_.size(); ++i) {
       const Ended& ended = commit_[i];
-      std::copy(ended.tokens.begin(), ended.tokens.end(), all_tokens.begin() + static_cast<ptrdiff_t>(t));
+      std::copy(ended.tokens.begin(), ended.tokens.end(),
+                all_tokens.begin() + static_cast<ptrdiff_t>(t));
       std::copy(ended.keys.begin(), ended.keys.end(), all_keys.begin() + static_cast<ptrdiff_t>(k));
       t += ended.tokens.size();
       k += ended.keys.size();

@@ -16,18 +16,18 @@ struct SchedulerConfig {
   uint32_t chunk_tokens = 2048;        // of one prompt in one step
   uint32_t order_window = 256;         // queued requests that one ordering question covers
   Tick pending_deadline = from_ms(500);  // longest wait for another request's blocks
-  bool swap_on_preempt = false;        // demote a preempted sequence's blocks instead of dropping them
+  bool swap_on_preempt = false;  // demote a preempted sequence's blocks instead of dropping them
   bool ask_order = true;               // ask the scheduling policy; false: arrival order
   std::vector<uint32_t> class_tokens = {16};
 };
 
 /// Where a request stands.
 enum class Phase : uint8_t {
-  kQueued = 1,   // may enter a step
-  kWaiting,      // another request computes or moves what it needs; `ready` or its deadline ends that
-  kEntering,     // new row of the step in flight
-  kRunning,      // has a sequence and a table
-  kEnding,       // its terminal row waits for the next commit
+  kQueued = 1,  // may enter a step
+  kWaiting,   // another request computes or moves what it needs; `ready` or its deadline ends that
+  kEntering,  // new row of the step in flight
+  kRunning,   // has a sequence and a table
+  kEnding,    // its terminal row waits for the next commit
 };
 
 struct RequestRow {

@@ -1,11 +1,13 @@
-// tiering: owns transfers between tiers. On a request's way it decides how many of the blocks that lie
-// lower are loaded and how many are computed again; on a victim's way, whether it is dropped, kept as a
-// clean lower copy, or demoted. Decisions go through policy::TieringPolicy, from measured rates.
+// tiering: owns transfers between tiers. On a request's way it decides how many of the blocks that
+// lie lower are loaded and how many are computed again; on a victim's way, whether it is dropped,
+// kept as a clean lower copy, or demoted. Decisions go through policy::TieringPolicy, from measured
+// rates.
 //   prefix_index -load-> tiering -reserve-> allocator
-//   prefix_index -unlinked-> tiering (-place-> allocator -placed-> tiering -transfer-> mover -transferDone-> tiering)
+//   prefix_index -unlinked-> tiering (-place-> allocator -placed-> tiering -transfer-> mover
+//   -transferDone-> tiering)
 //     -settle-> prefix_index
-// Invariants: every block of an `unlinked` is settled exactly once; a batch that answers a reclaim is
-// settled by one message, so that every reclaim is answered once.
+// Invariants: every block of an `unlinked` is settled exactly once; a batch that answers a reclaim
+// is settled by one message, so that every reclaim is answered once.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
-// The built-in tiering policies. `measured` compares the time to load with the time to compute again:
-// turning a tier on must never make the first token later than leaving it off. After CacheGen's and
-// Mooncake's load-or-recompute choice (Liu et al., SIGCOMM 2024; Qin et al., FAST 2025); integers only.
+// The built-in tiering policies. `measured` compares the time to load with the time to compute
+// again: turning a tier on must never make the first token later than leaving it off. After
+// CacheGen's and Mooncake's load-or-recompute choice (Liu et al., SIGCOMM 2024; Qin et al., FAST
+// 2025); integers only.
 #include "actors/tiering/tiering.h"
 
 namespace troupe {

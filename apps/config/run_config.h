@@ -1,6 +1,7 @@
-// The configuration of a troupe, as TOML: one declarative table of keys with default, range and meaning
-// (keys.cc) drives reading, checking and printing. Unknown keys, values out of range and impossible
-// combinations are errors that name file, line, key, value and range; all of them at once.
+// The configuration of a troupe, as TOML: one declarative table of keys with default, range and
+// meaning (keys.cc) drives reading, checking and printing. Unknown keys, values out of range and
+// impossible combinations are errors that name file, line, key, value and range; all of them at
+// once.
 #pragma once
 
 #include <cstdint>

@@ -7,15 +7,16 @@
 namespace troupe {
 namespace {
 
-// Odd multiplier of a multiplicative congruential step (Steele, Vigna 2021); one multiply a token keeps
-// the chain short, the pattern's own scramble does the mixing.
+// Odd multiplier of a multiplicative congruential step (Steele, Vigna 2021); one multiply a token
+// keeps the chain short, the pattern's own scramble does the mixing.
 constexpr uint64_t kStep = 0xD1342543DE82EF95ULL;
 
 uint64_t seed_of(const BlockKey& parent) noexcept {
   return parent.w[0] ^ (parent.w[1] * 3) ^ (parent.w[2] * 5) ^ (parent.w[3] * 7);
 }
 
-/// Calls piece(index, base) for tokens [first, last), base being the pattern base of the token's seed.
+/// Calls piece(index, base) for tokens [first, last), base being the pattern base of the token's
+/// seed.
 template <class Piece>
 void for_each_piece(const BlockKey& parent, std::span<const uint32_t> tokens, uint32_t first,
                     uint32_t last, Piece&& piece) noexcept {
@@ -30,8 +31,9 @@ void for_each_piece(const BlockKey& parent, std::span<const uint32_t> tokens, ui
 
 }  // namespace
 
-void fill_content(const ContentShape& shape, const BlockKey& parent, std::span<const uint32_t> tokens,
-                  uint32_t first, uint32_t last, std::span<std::byte> block) noexcept {
+void fill_content(const ContentShape& shape, const BlockKey& parent,
+                  std::span<const uint32_t> tokens, uint32_t first, uint32_t last,
+                  std::span<std::byte> block) noexcept {
   const uint32_t words = shape.token_bytes / 8;
   for_each_piece(parent, tokens, first, last, [&](uint32_t j, uint64_t base) {
     std::byte* out = block.data() + static_cast<size_t>(j) * shape.token_bytes;

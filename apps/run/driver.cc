@@ -136,7 +136,8 @@ void Driver::verify(Live& live, uint32_t from_token, uint32_t to_token) {
     const uint32_t block = at / block_tokens;
     const uint32_t first = at % block_tokens;
     const uint32_t last = std::min(block_tokens, to_token - block * block_tokens);
-    const auto tokens = std::span<const uint32_t>(live.tokens).subspan(block * size_t{block_tokens});
+    const auto tokens =
+        std::span<const uint32_t>(live.tokens).subspan(block * size_t{block_tokens});
     const uint32_t good = verify_content(options_.content, parent_of(live, block), tokens, first,
                                          last, block_bytes(live, block));
     if (good != last) {
@@ -157,7 +158,8 @@ void Driver::fill(Live& live, uint32_t from_token, uint32_t to_token) {
   for (uint32_t at = from_token; at < to_token;) {
     const uint32_t block = at / block_tokens;
     const uint32_t last = std::min(block_tokens, to_token - block * block_tokens);
-    const auto tokens = std::span<const uint32_t>(live.tokens).subspan(block * size_t{block_tokens});
+    const auto tokens =
+        std::span<const uint32_t>(live.tokens).subspan(block * size_t{block_tokens});
     fill_content(options_.content, parent_of(live, block), tokens, at % block_tokens, last,
                  block_bytes(live, block));
     at = block * block_tokens + last;
@@ -165,13 +167,14 @@ void Driver::fill(Live& live, uint32_t from_token, uint32_t to_token) {
 }
 
 void Driver::enter(Live& live, wire::PlanRow::Reader row) {
-  // What is reused is what was valid before the step; a full hit computes its last token again, whose
-  // bytes are there all the same.
+  // What is reused is what was valid before the step; a full hit computes its last token again,
+  // whose bytes are there all the same.
   const uint32_t block_tokens = options_.block_tokens;
   const uint32_t known =
       static_cast<uint32_t>(work_.items[live.item].prompt) + live.generated;
-  uint32_t reused = std::min<uint32_t>(row.getHitBlocks() * block_tokens + row.getPartialTokens(),
-                                       std::min<uint32_t>(known, static_cast<uint32_t>(live.tokens.size())));
+  uint32_t reused =
+      std::min<uint32_t>(row.getHitBlocks() * block_tokens + row.getPartialTokens(),
+                         std::min<uint32_t>(known, static_cast<uint32_t>(live.tokens.size())));
   reused = std::max(reused, row.getBefore());
   verify(live, 0, reused);
 }
@@ -341,7 +344,8 @@ void Driver::account_waste(wire::Reply::Reader reply) {
     return;
   }
   const uint64_t block = options_.block_tokens;
-  const uint64_t length = reply.getUsage().getPromptTokens() + reply.getUsage().getGeneratedTokens();
+  const uint64_t length =
+      reply.getUsage().getPromptTokens() + reply.getUsage().getGeneratedTokens();
   length_tokens_ += length;
   contiguous_tokens_ += std::max<uint64_t>(length, options_.contiguous_tokens);
   paged_tokens_ += (length + block - 1) / block * block;

@@ -1,8 +1,8 @@
-// The driver: client and engine of a simulated run, on a virtual clock. Sends a trace's requests in,
-// "computes" the plans that come back (fills real bytes, verifies every reused one), tells the step's
-// duration from the engine model, and counts. Stands outside the troupe: gets its frames through the
-// client port and posts like any client, so it runs on either dispatcher.
-// Invariant: one step is answered at a time; every ticket gets one terminal reply.
+// The driver: client and engine of a simulated run, on a virtual clock. Sends a trace's requests
+// in, "computes" the plans that come back (fills real bytes, verifies every reused one), tells the
+// step's duration from the engine model, and counts. Stands outside the troupe: gets its frames
+// through the client port and posts like any client, so it runs on either dispatcher. Invariant:
+// one step is answered at a time; every ticket gets one terminal reply.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,8 @@ struct DriverOptions {
 
 class Driver final : public ClientPort {
  public:
-  /// `arena`: the device tier's memory, slot i at i * granule_bytes. All references outlive the driver.
+  /// `arena`: the device tier's memory, slot i at i * granule_bytes. All references outlive the
+  /// driver.
   Driver(const Workload& work, DriverOptions options, const KeyContext& keys,
          std::span<std::byte> arena, uint64_t granule_bytes);
 

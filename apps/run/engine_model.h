@@ -1,7 +1,7 @@
-// How long a step takes on a stated GPU with a stated model: the run's virtual clock. A roofline: compute
-// time of the batch's matrix work and attention against the time to read weights and cache, whichever is
-// longer, plus a fixed launch cost and the copies that the step waits for.
-// After the arithmetic-intensity analysis of Pope et al. (MLSys 2023, "Efficiently Scaling Transformer
+// How long a step takes on a stated GPU with a stated model: the run's virtual clock. A roofline:
+// compute time of the batch's matrix work and attention against the time to read weights and cache,
+// whichever is longer, plus a fixed launch cost and the copies that the step waits for. After the
+// arithmetic-intensity analysis of Pope et al. (MLSys 2023, "Efficiently Scaling Transformer
 // Inference") and Kwon et al. (SOSP 2023).
 #pragma once
 

@@ -95,10 +95,13 @@ std::string report_text(const RunReport& r) {
       static_cast<unsigned long long>(r.copied_blocks));
   add(out, "  tiers (blocks)     device %llu, host %llu, disk %llu; demoted %llu, loaded %llu\n",
       static_cast<unsigned long long>(r.device_blocks),
-      static_cast<unsigned long long>(r.host_blocks), static_cast<unsigned long long>(r.disk_blocks),
+      static_cast<unsigned long long>(r.host_blocks),
+      static_cast<unsigned long long>(r.disk_blocks),
       static_cast<unsigned long long>(r.demoted_blocks),
       static_cast<unsigned long long>(r.loaded_blocks));
-  add(out, "  moved              %.2f GiB down, %.2f GiB up (true layout; %llu bytes a block, %llu here)\n",
+  add(out,
+      "  moved              %.2f GiB down, %.2f GiB up (true layout; %llu bytes a block, %llu "
+      "here)\n",
       static_cast<double>(r.demoted_blocks * r.true_block_bytes) / (1ULL << 30),
       static_cast<double>(r.loaded_blocks * r.true_block_bytes) / (1ULL << 30),
       static_cast<unsigned long long>(r.true_block_bytes),

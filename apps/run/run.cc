@@ -27,7 +27,8 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
   d.publish_partial = config.publish_partial;
   d.caching = config.prefix_caching;
   for (uint32_t t = 0; t < work.tenants.size(); ++t) {
-    // A tenant that the configuration does not name has a domain of its own, behind all that are named.
+    // A tenant that the configuration does not name has a domain of its own, behind all that are
+    // named.
     TenantConfig tenant{work.tenants[t], static_cast<uint32_t>(0x80000000U + t), 0};
     for (const TenantConfig& known : config.tenants) {
       tenant = known.name == tenant.name ? known : tenant;
@@ -52,7 +53,8 @@ std::array<uint8_t, 32> secret_of(int64_t seed) {
   auto state = static_cast<uint64_t>(seed);
   for (size_t i = 0; i < secret.size(); i += 8) {
     const uint64_t word = splitmix64(state);
-    std::copy_n(reinterpret_cast<const uint8_t*>(&word), 8, secret.begin() + static_cast<ptrdiff_t>(i));
+    std::copy_n(reinterpret_cast<const uint8_t*>(&word), 8,
+                secret.begin() + static_cast<ptrdiff_t>(i));
   }
   return secret;
 }
@@ -132,7 +134,8 @@ class Recording {
 Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& config) {
   driver.connect(dispatcher);
   if (config.dispatcher == "inline") {
-    // Between two deliveries of one thread every actor stands still; under CAF sweeps come at the end.
+    // Between two deliveries of one thread every actor stands still; under CAF sweeps come at the
+    // end.
     driver.set_sweep(static_cast<uint64_t>(config.check_every_steps),
                      [&] { return dispatcher.check_all(); });
   }

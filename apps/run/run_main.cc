@@ -1,6 +1,6 @@
-// `troupe run`: drives a troupe with a trace on a virtual clock and prints what a serving engineer wants
-// to know. Exit codes: 0 all well; 1 a byte was wrong, an invariant broke or a request got no answer;
-// 2 bad input (arguments, configuration, trace).
+// `troupe run`: drives a troupe with a trace on a virtual clock and prints what a serving engineer
+// wants to know. Exit codes: 0 all well; 1 a byte was wrong, an invariant broke or a request got no
+// answer; 2 bad input (arguments, configuration, trace).
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
@@ -34,7 +34,8 @@ struct Arguments {
 
 void declare(CLI::App& app, Arguments& a) {
   app.add_option("--config", a.config, "configuration, TOML; without it every key has its default");
-  app.add_option("--trace", a.trace, "requests: JSONL (Mooncake or ours), plain or .zst, or Azure CSV")
+  app.add_option("--trace", a.trace,
+                 "requests: JSONL (Mooncake or ours), plain or .zst, or Azure CSV")
       ->required();
   app.add_option("--speed", a.speed,
                  "trace time is divided by this; max: requests arrive as credits allow");
@@ -52,8 +53,9 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--host-blocks", a.host_blocks, "capacity of the host tier in blocks");
   app.add_option("--disk-blocks", a.disk_blocks, "capacity of the disk tier in blocks");
   app.add_option("--block-tokens", a.block_tokens, "tokens of a block; 0: the trace's own");
-  app.add_option("--max-length", a.max_length,
-                 "tokens that contiguous preallocation would reserve a sequence, for the comparison");
+  app.add_option(
+      "--max-length", a.max_length,
+      "tokens that contiguous preallocation would reserve a sequence, for the comparison");
   app.footer(
       "Example:\n  troupe run --config configs/agent_rag.toml --trace trace.jsonl.zst --json -\n"
       "Exit codes: 0 all well, 1 wrong bytes or a broken invariant, 2 bad input.");

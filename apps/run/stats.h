@@ -1,5 +1,5 @@
-// What a run counts, and how it is written: one plain struct filled by the driver, a table for people and
-// JSON with documented keys for machines.
+// What a run counts, and how it is written: one plain struct filled by the driver, a table for
+// people and JSON with documented keys for machines.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct RunReport {
   uint64_t messages = 0;
   double virtual_s = 0;
   double wall_s = 0;
-  double waste_contiguous = 0;            // share of reserved cache without a token, at requests' ends
+  double waste_contiguous = 0;  // share of reserved cache without a token, at requests' ends
   double waste_paged = 0;
   uint32_t contiguous_tokens = 0;         // what contiguous preallocation reserves a sequence
   std::vector<double> control_us;         // one a step: stepDone sent to plan received

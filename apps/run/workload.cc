@@ -10,7 +10,8 @@
 namespace troupe {
 namespace {
 
-constexpr uint64_t kMaxRequestTokens = 1ULL << 26;  // 64 Mi tokens: 20 times the longest context sold
+constexpr uint64_t kMaxRequestTokens = 1ULL
+                                       << 26;  // 64 Mi tokens: 20 times the longest context sold
 
 // Token values stay below 2^17, the size of today's vocabularies (Llama 3: 128,256).
 uint32_t token_of(uint64_t stream, uint64_t position) {

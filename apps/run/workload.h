@@ -1,7 +1,7 @@
 // A trace as the engine's client sees it: every request with its token stream and the keys of its
-// blocks. Tokens are synthesised from the trace's block ids (equal id = equal whole prefix), so that the
-// runtime under test sees tokens, never the ids. What a request generates equals the next turn's prompt
-// where the session tells; else it is private to the request and never hit.
+// blocks. Tokens are synthesised from the trace's block ids (equal id = equal whole prefix), so
+// that the runtime under test sees tokens, never the ids. What a request generates equals the next
+// turn's prompt where the session tells; else it is private to the request and never hit.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,8 @@ struct Workload {
   uint32_t block_size = 0;  // of the listed ids [tokens]
   std::vector<WorkItem> items;
   std::vector<uint64_t> ids;
-  std::vector<std::vector<uint32_t>> given_tokens;  // of items whose line carried tokens, else empty
+  std::vector<std::vector<uint32_t>>
+      given_tokens;  // of items whose line carried tokens, else empty
   std::vector<std::string> tenants;                 // names by tenant id; "default" is 0
   uint64_t sessions = 0;
 };

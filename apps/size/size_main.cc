@@ -92,79 +92,97 @@ int fail(const Status& status) {
   return kBadArguments;
 }
 
+struct Arguments {
+  std::string model;
+  std::string format;
+  std::string memory;
+  std::string models_path;
+  SizeQuestion question;
+  bool json = false;
+};
+
+void add_options(CLI::App& app, Arguments& args) {
+  SizeQuestion& q = args.question;
+  app.add_option("--model", args.model, "a name of the table; without it the table is listed");
+  app.add_option("--context", q.context_tokens, "tokens of a sequence (default: the model's)");
+  app.add_option("--max-context", q.max_tokens,
+                 "tokens that a contiguous cache preallocates (default: the model's context)");
+  app.add_option("--batch", q.batch, "sequences (default 1)");
+  app.add_option("--format", args.format, "f16 bf16 fp8_e4m3 int8 … (default: the model's dtype)");
+  app.add_option("--block-tokens", q.block_tokens, "tokens of a block (default 16)");
+  app.add_option("--memory", args.memory, "how many sequences fit, for example 80GiB");
+  app.add_option("--tensor-ranks", q.tensor_ranks, "tensor-parallel ranks; bytes are one's");
+  app.add_option("--models", args.models_path, "another table in the form of configs/models.toml");
+  app.add_flag("--json", args.json, "machine-readable");
+  const CLI::Range tokens(uint64_t{1}, uint64_t{1} << 32);
+  app.get_option("--context")->check(tokens);
+  app.get_option("--max-context")->check(tokens);
+  app.footer(
+      "Example: troupe size --model llama-3.1-70b --context 131072 --batch 8 --format bf16 "
+      "--memory 640GiB");
+}
+
+/// Fills in what the arguments leave to the model.
+Expected<SizeQuestion> question_of(const Arguments& args, const ModelEntry& model) {
+  SizeQuestion q = args.question;
+  q.format = model.dtype;
+  if (!args.format.empty()) {
+    const Expected<Format> format = parse_format(args.format);
+    if (!format) {
+      return format.status();
+    }
+    q.format = *format;
+  }
+  if (!args.memory.empty()) {
+    const Expected<uint64_t> memory = parse_bytes(args.memory);
+    if (!memory) {
+      return memory.status();
+    }
+    q.memory_bytes = *memory;
+  }
+  q.context_tokens = q.context_tokens == 0 ? model.context_tokens : q.context_tokens;
+  q.max_tokens =
+      q.max_tokens == 0 ? std::max(model.context_tokens, q.context_tokens) : q.max_tokens;
+  return q;
+}
+
 }  // namespace
 
 int size_main(int argc, char** argv) {
   CLI::App app("Bytes of a model's KV cache: per token, per sequence, for a batch, and what fits.",
                "troupe size");
-  std::string model_name;
-  std::string format_text;
-  std::string memory_text;
-  std::string models_path;
-  SizeQuestion question;
-  bool json = false;
-  app.add_option("--model", model_name, "a name of the table; without it the table is listed");
-  app.add_option("--context", question.context_tokens,
-                 "tokens of a sequence (default: the model's)");
-  app.add_option("--max-context", question.max_tokens,
-                 "tokens that a contiguous cache preallocates (default: the model's context)");
-  app.add_option("--batch", question.batch, "sequences (default 1)");
-  app.add_option("--format", format_text, "f16 bf16 fp8_e4m3 int8 … (default: the model's dtype)");
-  app.add_option("--block-tokens", question.block_tokens, "tokens of a block (default 16)");
-  app.add_option("--memory", memory_text, "how many sequences fit, for example 80GiB");
-  app.add_option("--tensor-ranks", question.tensor_ranks, "tensor-parallel ranks; bytes are one's");
-  app.add_option("--models", models_path, "another table in the form of configs/models.toml");
-  app.add_flag("--json", json, "machine-readable");
-  app.footer(
-      "Example: troupe size --model llama-3.1-70b --context 131072 --batch 8 --format bf16 "
-      "--memory 640GiB");
+  Arguments args;
+  add_options(app, args);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kBadArguments;
   }
   std::vector<ModelEntry> models = known_models();
-  if (!models_path.empty()) {
-    Expected<std::vector<ModelEntry>> read = read_models(models_path);
+  if (!args.models_path.empty()) {
+    Expected<std::vector<ModelEntry>> read = read_models(args.models_path);
     if (!read) {
       return fail(read.status());
     }
     models = std::move(read).value();
   }
-  if (model_name.empty()) {
+  if (args.model.empty()) {
     list_models(models);
     return 0;
   }
-  const Expected<ModelEntry> model = find_model(models, model_name);
+  const Expected<ModelEntry> model = find_model(models, args.model);
   if (!model) {
     return fail(model.status());
   }
-  question.format = model->dtype;
-  if (!format_text.empty()) {
-    const Expected<Format> format = parse_format(format_text);
-    if (!format) {
-      return fail(format.status());
-    }
-    question.format = *format;
+  const Expected<SizeQuestion> question = question_of(args, *model);
+  if (!question) {
+    return fail(question.status());
   }
-  if (!memory_text.empty()) {
-    const Expected<uint64_t> memory = parse_bytes(memory_text);
-    if (!memory) {
-      return fail(memory.status());
-    }
-    question.memory_bytes = *memory;
-  }
-  if (app.count("--context") == 0) {
-    question.context_tokens = model->context_tokens;
-  }
-  if (app.count("--max-context") == 0) {
-    question.max_tokens = std::max(model->context_tokens, question.context_tokens);
-  }
-  const Expected<SizeReport> report = size_report(*model, question);
+  const Expected<SizeReport> report = size_report(*model, *question);
   if (!report) {
     return fail(report.status());
   }
-  (json ? print_json : print_table)(*model, question, *report);
+  (args.json ? print_json : print_table)(*model, *question, *report);
   return 0;
 }
 

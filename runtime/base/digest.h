@@ -1,6 +1,6 @@
-// 64-bit digest of an actor's logical state, used to compare two runs (not against an adversary: keys
-// are hashed by runtime/keys). Order-sensitive `add`, and `add_unordered` for sets whose container
-// order is no part of the state.
+// 64-bit digest of an actor's logical state, used to compare two runs (not against an adversary:
+// keys are hashed by runtime/keys). Order-sensitive `add`, and `add_unordered` for sets whose
+// container order is no part of the state.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Glossary in types: the words that messages, state and logs use for identities. One word per concept:
+// Glossary in types: the words that messages, state and logs use for identities. One word per
+// concept:
 //   block    cached planes of block_tokens consecutive tokens, one layer group, one shard
 //   granule  smallest piece of a tier's pool; a slot is a run of granules
 //   slot     one place for a block in one tier: (tier, first granule, count, generation)

@@ -1,6 +1,7 @@
-// Seeded generator whose state lives in an actor's state: equal seeds give equal decisions everywhere.
-// xoshiro256** (Blackman, Vigna 2018), seeded by splitmix64. No floats in the interface: chances are
-// ratios. Two calls never stand in one expression (their order would be the compiler's choice).
+// Seeded generator whose state lives in an actor's state: equal seeds give equal decisions
+// everywhere. xoshiro256** (Blackman, Vigna 2018), seeded by splitmix64. No floats in the
+// interface: chances are ratios. Two calls never stand in one expression (their order would be the
+// compiler's choice).
 #pragma once
 
 #include <array>
@@ -40,7 +41,8 @@ class Rng {
     s_[3] = rotl(s_[3], 45);
     return result;
   }
-  /// Uniform in [0, bound), bound ≥ 1 (Lemire's multiply; the bias below 2^-64 · bound is accepted).
+  /// Uniform in [0, bound), bound ≥ 1 (Lemire's multiply; the bias below 2^-64 · bound is
+  /// accepted).
   uint64_t below(uint64_t bound) noexcept {
     TROUPE_ASSERT(bound > 0);
     return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);

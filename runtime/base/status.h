@@ -1,6 +1,6 @@
-// Operating errors as values: a code and one sentence that names the thing, the value and the limit.
-// Programmer errors are TROUPE_ASSERT (assert.h); exceptions stay inside the folder that owns the
-// library which throws them.
+// Operating errors as values: a code and one sentence that names the thing, the value and the
+// limit. Programmer errors are TROUPE_ASSERT (assert.h); exceptions stay inside the folder that
+// owns the library which throws them.
 #pragma once
 
 #include <cstdint>

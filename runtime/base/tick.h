@@ -1,4 +1,5 @@
-// Time inside the runtime: nanoseconds since the run began, carried by messages. No core reads a clock.
+// Time inside the runtime: nanoseconds since the run began, carried by messages. No core reads a
+// clock.
 #pragma once
 
 #include <compare>
@@ -6,7 +7,8 @@
 
 namespace troupe {
 
-/// A point in time [ns since start] or, by context, a span [ns]. Signed, so that differences are safe.
+/// A point in time [ns since start] or, by context, a span [ns]. Signed, so that differences are
+/// safe.
 struct Tick {
   int64_t ns = 0;
   friend constexpr auto operator<=>(const Tick&, const Tick&) noexcept = default;

@@ -1,6 +1,7 @@
-// The actor core: step(state, message) -> (state', messages). No clock, thread or file below this line;
-// whatever is not a function of the inbox comes in as a message. A pending request is a row in state
-// with a deadline in ticks; there are no futures. Hence snapshot, swap, replay and simulation.
+// The actor core: step(state, message) -> (state', messages). No clock, thread or file below this
+// line; whatever is not a function of the inbox comes in as a message. A pending request is a row
+// in state with a deadline in ticks; there are no futures. Hence snapshot, swap, replay and
+// simulation.
 #pragma once
 
 #include <concepts>

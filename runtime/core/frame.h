@@ -1,6 +1,6 @@
-// A frame: one message's bytes, one flat Cap'n Proto segment, immutable and shared by count. Built in
-// one way only (scratch buffer with a size bound, then an exact copy), so that equal content gives
-// equal bytes and lanes of two runs can be compared byte for byte.
+// A frame: one message's bytes, one flat Cap'n Proto segment, immutable and shared by count. Built
+// in one way only (scratch buffer with a size bound, then an exact copy), so that equal content
+// gives equal bytes and lanes of two runs can be compared byte for byte.
 #pragma once
 
 #include <capnp/message.h>
@@ -83,7 +83,8 @@ class FrameReader {
   kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments() const { return {&segment_, 1}; }
   static capnp::ReaderOptions options() {
     capnp::ReaderOptions o;
-    o.traversalLimitInWords = 64ULL << 20;  // frames are bounded where they enter; 512 MiB is never met
+    o.traversalLimitInWords = 64ULL
+                              << 20;  // frames are bounded where they enter; 512 MiB is never met
     return o;
   }
   kj::ArrayPtr<const capnp::word> segment_;
@@ -93,7 +94,8 @@ class FrameReader {
 /// Builds one message in a reused, zeroed scratch buffer. The bound given to `begin` must hold.
 class FrameScratch {
  public:
-  /// `words`: upper bound of the message's size [8-byte words]; too small a bound is a programmer error.
+  /// `words`: upper bound of the message's size [8-byte words]; too small a bound is a programmer
+  /// error.
   template <class Fill>
   Frame build(FrameHeader header, size_t words, Fill&& fill) {
     reserve(words);
@@ -114,7 +116,8 @@ class FrameScratch {
    public:
     explicit Arena(std::span<capnp::word> space) : space_(space) {}
     kj::ArrayPtr<capnp::word> allocateSegment(capnp::uint minimum) override {
-      TROUPE_ASSERT(!given_ && minimum <= space_.size());  // the bound given to build() was too small
+      TROUPE_ASSERT(!given_ &&
+                    minimum <= space_.size());  // the bound given to build() was too small
       given_ = true;
       return {space_.data(), space_.size()};
     }

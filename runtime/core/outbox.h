@@ -1,5 +1,6 @@
 // Where a core puts its messages. A core names a kind, never a receiver: actors/wiring knows, from
-// (sender, kind, instance), who gets it, and an undeclared route stops the process in the dispatcher.
+// (sender, kind, instance), who gets it, and an undeclared route stops the process in the
+// dispatcher.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct Outgoing {
 
 class Outbox {
  public:
-  /// Appends one message. `words`: upper bound of its size beyond kSmallMessageWords; `fill` gets the
-  /// Message::Builder and sets exactly one member of the union.
+  /// Appends one message. `words`: upper bound of its size beyond kSmallMessageWords; `fill` gets
+  /// the Message::Builder and sets exactly one member of the union.
   template <class Fill>
   void send(Kind kind, size_t words, Fill&& fill, uint16_t instance = 0) {
     FrameHeader header = stamp_;

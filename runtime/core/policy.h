@@ -1,8 +1,8 @@
-// The replaceable decision makers, as the host sees them. All five kinds of decision go through here,
-// built-ins too; runtime/plugin adapts the C ABI (policies/abi) to these classes. A policy is called by
-// the actor that hosts it, serially, and is a pure function of its calls: no clock, entropy, file or
-// thread. Decisions are int64 or id lists. Blocks are dense handles below the capacity.
-// Every answer is validated by its host; a wrong one costs the policy, never the server.
+// The replaceable decision makers, as the host sees them. All five kinds of decision go through
+// here, built-ins too; runtime/plugin adapts the C ABI (policies/abi) to these classes. A policy is
+// called by the actor that hosts it, serially, and is a pure function of its calls: no clock,
+// entropy, file or thread. Decisions are int64 or id lists. Blocks are dense handles below the
+// capacity. Every answer is validated by its host; a wrong one costs the policy, never the server.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,16 @@
 
 namespace troupe::policy {
 
-// ---- eviction ------------------------------------------------------------------------------------
+// ---- eviction
+// ------------------------------------------------------------------------------------
 
 /// Values as in schemas/policy.capnp EventKind.
 enum class Event : uint8_t {
   kInsert = 1, kHit, kRelease, kRemove, kRefused, kPromoted, kDemoted, kPause, kResume, kSupersede,
 };
 
-/// One batch of equal events of one request, in order. Arrays beside `blocks` are as long, or empty.
+/// One batch of equal events of one request, in order. Arrays beside `blocks` are as long, or
+/// empty.
 struct Events {
   Event kind = Event::kInsert;
   uint64_t request = 0;  // ordinal in admission order
@@ -39,8 +41,9 @@ struct Events {
   std::span<const uint32_t> tokens;   // insert; tokens in the block
 };
 
-/// What the host knows of each block, read-only, indexed by handle. A block may be a victim when it is
-/// resident, uses == 0 and children == 0 (children that the same answer named before do not count).
+/// What the host knows of each block, read-only, indexed by handle. A block may be a victim when it
+/// is resident, uses == 0 and children == 0 (children that the same answer named before do not
+/// count).
 struct HostView {
   std::span<const uint32_t> uses;      // requests that use it now
   std::span<const uint32_t> children;  // resident children in this tier
@@ -53,9 +56,9 @@ class EvictionPolicy {
   virtual ~EvictionPolicy() = default;
   virtual std::string_view name() const noexcept = 0;
   virtual void on_events(const Events& events) noexcept = 0;
-  /// Appends up to `wanted` victims to `victims`, best first, each judged after the ones before it are
-  /// gone. May give fewer when there are no more. `scores`, when not empty at return, is as long.
-  /// State must not assume that they go: `remove` or `refused` tells.
+  /// Appends up to `wanted` victims to `victims`, best first, each judged after the ones before it
+  /// are gone. May give fewer when there are no more. `scores`, when not empty at return, is as
+  /// long. State must not assume that they go: `remove` or `refused` tells.
   virtual void victims(uint32_t wanted, const HostView& view, std::vector<uint32_t>& victims,
                        std::vector<int64_t>& scores) noexcept = 0;
   /// A policy that frees whole runs may name more than wanted.
@@ -69,7 +72,8 @@ class EvictionPolicy {
   virtual uint64_t digest() const noexcept = 0;
 };
 
-// ---- scheduling ----------------------------------------------------------------------------------
+// ---- scheduling
+// ----------------------------------------------------------------------------------
 
 struct QueuedRow {
   uint64_t request = 0;
@@ -88,7 +92,8 @@ class SchedulingPolicy {
   virtual void order(std::span<const QueuedRow> rows, std::vector<uint32_t>& out) noexcept = 0;
 };
 
-// ---- tiering -------------------------------------------------------------------------------------
+// ---- tiering
+// -------------------------------------------------------------------------------------
 
 /// All rates as measured by the movers, in whole units so that decisions are exact.
 struct LoadQuestion {
@@ -120,7 +125,8 @@ class TieringPolicy {
   virtual bool demote(const LeavingBlock& block) noexcept = 0;
 };
 
-// ---- quantization --------------------------------------------------------------------------------
+// ---- quantization
+// --------------------------------------------------------------------------------
 
 struct FormatQuestion {
   uint32_t block = 0;
@@ -140,7 +146,8 @@ class QuantizationPolicy {
   virtual uint8_t format(const FormatQuestion& question) noexcept = 0;
 };
 
-// ---- retention -----------------------------------------------------------------------------------
+// ---- retention
+// -----------------------------------------------------------------------------------
 
 struct RetentionQuestion {
   uint64_t request = 0;
@@ -157,7 +164,8 @@ class RetentionPolicy {
   virtual void keep(const RetentionQuestion& question, std::vector<uint32_t>& out) noexcept = 0;
 };
 
-// ---- factories -----------------------------------------------------------------------------------
+// ---- factories
+// -----------------------------------------------------------------------------------
 
 /// Creates eviction policies by name; main fills it with built-ins and loaded plug-ins. A core that
 /// swaps asks it during `step`, so creation must be pure: same name and parameters, same behaviour.
@@ -165,9 +173,8 @@ class Registry {
  public:
   virtual ~Registry() = default;
   /// `capacity`: blocks handles are below this. `seed`: for policies that draw.
-  virtual Expected<std::unique_ptr<EvictionPolicy>> make_eviction(std::string_view name,
-                                                                  uint32_t capacity, uint64_t seed,
-                                                                  std::string_view params) const = 0;
+  virtual Expected<std::unique_ptr<EvictionPolicy>> make_eviction(
+      std::string_view name, uint32_t capacity, uint64_t seed, std::string_view params) const = 0;
 };
 
 }  // namespace troupe::policy

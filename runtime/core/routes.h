@@ -1,5 +1,5 @@
-// Routes as data: from (sender, kind, instance) to the one receiver. Filled by actors/wiring, asked by
-// every dispatcher for every message. An undeclared route is a programmer error.
+// Routes as data: from (sender, kind, instance) to the one receiver. Filled by actors/wiring, asked
+// by every dispatcher for every message. An undeclared route is a programmer error.
 #pragma once
 
 #include <memory>
@@ -40,8 +40,8 @@ class RouteTable {
   std::vector<Route> routes_;
 };
 
-/// One actor of a troupe. Movers have effects: a dispatcher may give them a thread of their own, and a
-/// replay does not run them.
+/// One actor of a troupe. Movers have effects: a dispatcher may give them a thread of their own,
+/// and a replay does not run them.
 struct Member {
   Address address;
   std::unique_ptr<Actor> actor;
@@ -55,8 +55,8 @@ struct Troupe {
   Address client;               // the party outside: frames for it go to the dispatcher's port
 };
 
-/// Whoever embeds a troupe: gets what is sent to the client. Called on the dispatcher's thread (inline)
-/// or on one thread of its own (CAF); may post new messages from inside.
+/// Whoever embeds a troupe: gets what is sent to the client. Called on the dispatcher's thread
+/// (inline) or on one thread of its own (CAF); may post new messages from inside.
 class ClientPort {
  public:
   virtual ~ClientPort() = default;

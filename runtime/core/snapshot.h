@@ -1,6 +1,6 @@
-// Saved state as bytes: little-endian integers in a fixed order, behind a schema number that the core
-// chooses. save -> load -> save gives the same bytes. A source never reads past its end: a short or
-// damaged snapshot is a Status, never a guess.
+// Saved state as bytes: little-endian integers in a fixed order, behind a schema number that the
+// core chooses. save -> load -> save gives the same bytes. A source never reads past its end: a
+// short or damaged snapshot is a Status, never a guess.
 #pragma once
 
 #include <cstdint>
@@ -71,9 +71,10 @@ class StateSource {
     return v;
   }
   Status status() const {
-    return failed_ ? Status(Code::kCorrupt, "snapshot ends at byte " + std::to_string(data_.size()) +
-                                                ", before its last field")
-                   : Status::ok();
+    return failed_
+               ? Status(Code::kCorrupt, "snapshot ends at byte " + std::to_string(data_.size()) +
+                                            ", before its last field")
+               : Status::ok();
   }
   bool at_end() const noexcept { return at_ == data_.size(); }
 

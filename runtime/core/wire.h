@@ -1,5 +1,6 @@
-// Spans over the bulk arrays of messages ("u32[n]" in the schemas): no copy, no decoding. A Data whose
-// length is no multiple of the element is cut down to whole elements; cores check counts they need.
+// Spans over the bulk arrays of messages ("u32[n]" in the schemas): no copy, no decoding. A Data
+// whose length is no multiple of the element is cut down to whole elements; cores check counts they
+// need.
 #pragma once
 
 #include <cstdint>

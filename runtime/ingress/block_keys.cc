@@ -1,4 +1,5 @@
-// OpenSSL's low-level SHA-256 is used on purpose: the EVP interface costs more than the hash of a block.
+// OpenSSL's low-level SHA-256 is used on purpose: the EVP interface costs more than the hash of a
+// block.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "runtime/ingress/block_keys.h"
 

@@ -1,11 +1,11 @@
-// Block keys: computed once, here, at the ingress port, before the first recorded message. A key is a
-// keyed SHA-256 over typed, length-prefixed fields, chained by the parent's key:
+// Block keys: computed once, here, at the ingress port, before the first recorded message. A key is
+// a keyed SHA-256 over typed, length-prefixed fields, chained by the parent's key:
 //   root  = H(secret, "root",  TLV(namespace), TLV(domain), TLV(adapter), TLV(media) …)
 //   key_i = H(secret, "block", key_{i-1}, token count, tokens)
-// Every field has a type tag and a length, so no two different inputs meet in one encoding (a LoRA named
-// like a salt is another key). 32 bytes are kept and compared in full. Cores never hash content.
-// Construction after vLLM's chained block hashes; the keying answers CVE-2025-25183 (predictable hash)
-// and the tags vllm#44701 (confusable fields).
+// Every field has a type tag and a length, so no two different inputs meet in one encoding (a LoRA
+// named like a salt is another key). 32 bytes are kept and compared in full. Cores never hash
+// content. Construction after vLLM's chained block hashes; the keying answers CVE-2025-25183
+// (predictable hash) and the tags vllm#44701 (confusable fields).
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/core/wire.h"
+#include "runtime/base/block_key.h"
 
 namespace troupe {
 
@@ -46,8 +46,8 @@ class KeyContext {
 
   /// Parent of a chain's first block.
   BlockKey root(const KeyDomain& domain) const;
-  /// Keys of all full blocks of `tokens`: out[i] is that of tokens [i*block_tokens, (i+1)*block_tokens).
-  /// out.size() must be tokens.size() / block_tokens.
+  /// Keys of all full blocks of `tokens`: out[i] is that of tokens [i*block_tokens,
+  /// (i+1)*block_tokens). out.size() must be tokens.size() / block_tokens.
   void chain(const BlockKey& parent, std::span<const uint32_t> tokens, uint32_t block_tokens,
              std::span<BlockKey> out) const;
   /// Key of one block of any number of tokens, a partial tail for example.

@@ -136,8 +136,8 @@ class Walk {
   static Status bad(const Shape& shape, const char* what) {
     return Status(Code::kCorrupt, shape.name + ": " + what);
   }
-  /// Where a near pointer leads. `size` [words] must lie in the frame. All sizes together must too, or a
-  /// few words that are pointed at again and again would stand for a message of any length.
+  /// Where a near pointer leads. `size` [words] must lie in the frame. All sizes together must too,
+  /// or a few words that are pointed at again and again would stand for a message of any length.
   bool target(size_t at, uint64_t pointer, uint64_t size, size_t& start) {
     const auto offset = static_cast<int64_t>(static_cast<int32_t>(pointer)) >> 2;
     const int64_t first = static_cast<int64_t>(at) + 1 + offset;

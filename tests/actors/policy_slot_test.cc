@@ -1,4 +1,5 @@
-// policy_slot: answers are validated, short answers are filled, a swap by message carries state over.
+// policy_slot: answers are validated, short answers are filled, a swap by message carries state
+// over.
 #include <algorithm>
 
 #include "actors/policy_slot/lru.h"

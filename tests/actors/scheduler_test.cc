@@ -141,7 +141,8 @@ TEST_CASE("higher priority enters first, equal priority in order of arrival") {
   CHECK(order == std::vector<uint64_t>{3, 4, 2});
 }
 
-TEST_CASE("when running rows do not fit, the latest of the least urgent is preempted and comes back") {
+TEST_CASE(
+    "when running rows do not fit, the latest of the least urgent is preempted and comes back") {
   Harness h(config());
   queue(h, 1, 16, 40);
   queue(h, 2, 16, 40);

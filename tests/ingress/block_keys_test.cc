@@ -1,4 +1,5 @@
-// runtime/ingress: a key is a function of every field that a cached block depends on, and of nothing else.
+// runtime/ingress: a key is a function of every field that a cached block depends on, and of
+// nothing else.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -52,7 +53,8 @@ TEST_CASE("[T:key_domain_separation] every field alone makes another key") {
   roots.push_back(keys.root({.domain = 0, .adapter = {}, .media = both}));
   roots.push_back(keys.root({.domain = 0, .adapter = {}, .media = swapped}));
   roots.push_back(keys.root({.domain = 0, .adapter = {}, .media = {}, .rope = 1}));
-  roots.push_back(keys.root({.domain = 0, .adapter = {}, .media = {}, .rope = 0, .rope_offset = 1}));
+  roots.push_back(
+      keys.root({.domain = 0, .adapter = {}, .media = {}, .rope = 0, .rope_offset = 1}));
   const std::set<BlockKey> distinct(roots.begin(), roots.end());
   CHECK(distinct.size() == roots.size());
   CHECK(KeyContext(secret(), base()).root({}) == roots[0]);
