@@ -5,6 +5,15 @@
 #include "runtime/core/wire.h"
 
 namespace troupe {
+namespace {
+
+/// What one row of a plan brought beside its computed tokens.
+struct Done {
+  uint32_t generated = 0;
+  uint32_t keys = 0;
+};
+
+}  // namespace
 
 Driver::Driver(const Workload& work, DriverOptions options, const KeyContext& keys,
                std::span<std::byte> arena, uint64_t granule_bytes)
@@ -221,10 +230,6 @@ uint32_t Driver::cached_at_end(const WorkItem& item) const noexcept {
 }
 
 void Driver::answer_plan(wire::Run::Reader plan, const StepWork& work) {
-  struct Done {
-    uint32_t generated = 0;
-    uint32_t keys = 0;
-  };
   const uint32_t block = options_.block_tokens;
   std::vector<Done> done(plan.getRows().size());
   std::vector<uint32_t> tokens;

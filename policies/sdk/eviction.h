@@ -6,14 +6,20 @@
 //     … any of the hooks below …
 //   };
 //   TROUPE_EVICTION_POLICY(Mine)
-// Hooks, all optional:  on_insert(const NewBlock&, const Moment&)   on_hit(block, Moment)
-//   on_idle(block)      uses fell to 0           on_remove(block)   left for another reason than a
-//   victim on_leaf(block)      became evictable         on_no_leaf(block)  is not any more (hit, or
-//   new child) before_victim(key)  the block that will take the victim's room, before `victim` is
-//   asked on_wanted(key)      the same after the room is there (ghost lookups) on_session(kind,
-//   Moment)                     pause, resume, supersede bool mid_run()      keep asking although
-//   enough is named (declare may_over_evict) int64_t score()     of the victim just named Record +
-//   save(block) / load(block, Record) / save_global(GlobalWriter&) / load_global(GlobalReader&)
+// Hooks, all optional:
+//   on_insert(const NewBlock&, const Moment&)
+//   on_hit(block, Moment)
+//   on_idle(block)        uses fell to 0
+//   on_remove(block)      left for another reason than being a victim
+//   on_leaf(block)        became evictable
+//   on_no_leaf(block)     is not any more (hit, or new child)
+//   before_victim(key)    the block that will take the victim's room, before `victim` is asked
+//   on_wanted(key)        the same after the room is there (ghost lookups)
+//   on_session(kind, Moment)      pause, resume, supersede
+//   bool mid_run()        keep asking although enough is named (declare may_over_evict)
+//   int64_t score()       of the victim just named
+//   Record, save(block), load(block, Record)
+//   save_global(GlobalWriter&), load_global(GlobalReader&)
 // The wrapper keeps the tree (Blocks), so `victim` may rely on evictable(); it forgets a named
 // block at once and gives it back through on_insert (and on_idle) when the host refuses. Thrown
 // exceptions end at the wrapper as TROUPE_E_INTERNAL.
@@ -21,7 +27,8 @@
 
 #include "policies/abi/eviction.h"
 #include "policies/sdk/blocks.h"
-#include "policies/sdk/params.h"
+#include "policies/sdk/entry.h"
+#include "policies/sdk/hooks.h"
 #include "policies/sdk/state.h"
 
 #include <cstring>
@@ -30,45 +37,6 @@
 #include <string_view>
 
 namespace troupe::sdk {
-
-struct Describe {
-  const char* id = "";
-  const char* version = "1";
-  const char* paper = "";
-  uint32_t flags = 0;
-  uint32_t schema = 1;
-};
-
-struct Config {
-  uint32_t capacity = 0;
-  uint64_t seed = 0;
-  Params params;
-};
-
-struct NewBlock {
-  uint32_t block, parent, depth, tokens;
-  uint64_t key, cost;
-};
-
-struct Moment {  // which request, when
-  uint64_t ordinal = 0, session = ~uint64_t{0};
-  int64_t at = 0;
-  uint32_t tenant = 0, hints = 0;
-};
-
-struct NoRecord {};
-
-template <class P>
-struct RecordOf {
-  using type = NoRecord;
-};
-template <class P>
-requires requires {
-  typename P::Record;
-}
-struct RecordOf<P> {
-  using type = typename P::Record;
-};
 
 template <class P>
 class Eviction {
@@ -523,30 +491,3 @@ class Eviction {
 };
 
 }  // namespace troupe::sdk
-
-// Entry points. In a shared library they have the names of the ABI; linked in (for tests), names
-// with the policy's id in them, so that many fit into one program.
-#ifdef TROUPE_POLICY_STATIC
-#define TROUPE_JOIN2(a, b) a##b
-#define TROUPE_JOIN(a, b) TROUPE_JOIN2(a, b)
-#define TROUPE_DESCRIBE_NAME TROUPE_JOIN(troupe_describe_, TROUPE_POLICY_STATIC)
-#define TROUPE_CREATE_NAME TROUPE_JOIN(troupe_create_, TROUPE_POLICY_STATIC)
-#define TROUPE_NOTE_HERE
-#else
-#define TROUPE_DESCRIBE_NAME troupe_policy_describe
-#define TROUPE_CREATE_NAME troupe_policy_create
-// The build passes the id and version (troupe_add_policy), since a note is data, not code.
-#define TROUPE_NOTE_HERE \
-  TROUPE_POLICY_NOTE(TROUPE_KIND_EVICTION, 1, TROUPE_POLICY_ID, TROUPE_POLICY_VERSION);
-#endif
-
-#define TROUPE_EVICTION_POLICY(Class)                                                             \
-  TROUPE_NOTE_HERE                                                                                \
-  extern "C" __attribute__((visibility("default"))) const troupe_policy_desc*                     \
-  TROUPE_DESCRIBE_NAME(uint32_t index) {                                                          \
-    return index == 0 ? ::troupe::sdk::Eviction<Class>::describe() : nullptr;                     \
-  }                                                                                               \
-  extern "C" __attribute__((visibility("default"))) int32_t TROUPE_CREATE_NAME(                   \
-      const char* id, const troupe_host* host, const troupe_config* config, troupe_policy* out) { \
-    return ::troupe::sdk::Eviction<Class>::create(id, host, config, out);                         \
-  }

@@ -13,10 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool ends(const std::string& text, std::string_view with) {
+  return text.size() >= with.size() &&
+         text.compare(text.size() - with.size(), with.size(), with) == 0;
+}
+
 bool is_checked(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
-  return is_cpp(path) || name == "README.md" ||
-         (name.size() > 6 && name.substr(name.size() - 6) == ".capnp");
+  return is_cpp(path) || ends(path, "/README.md") || ends(path, ".capnp") || ends(path, ".cc.in");
 }
 
 std::vector<Source> read_tree() {
