@@ -73,6 +73,32 @@ class Scratch {
   bool made_ = false;
 };
 
+/// What one side's turns gave.
+struct Samples {
+  std::vector<double> rates, cpu, p99;
+  /// Seconds per byte: the sides round to whole blocks.
+  double add(const SideResult& result) {
+    rates.push_back(result.bytes / result.seconds);
+    cpu.push_back(result.cpu_seconds / (result.bytes / double{1U << 30}));
+    p99.push_back(result.read_p99_us);
+    return result.seconds / result.bytes;
+  }
+};
+
+void fill_row(const Samples& ours, const Samples& fio, Row& row) {
+  std::vector<double> p99_ratios;
+  for (size_t i = 0; i < ours.p99.size() && row.op != "write"; ++i) {
+    p99_ratios.push_back(ours.p99[i] / fio.p99[i]);
+  }
+  row.ours_rate = median(ours.rates);
+  row.fio_rate = median(fio.rates);
+  row.ours_cpu = median(ours.cpu);
+  row.fio_cpu = median(fio.cpu);
+  row.ours_p99_us = median(ours.p99);
+  row.fio_p99_us = median(fio.p99);
+  row.p99_ratio = median(p99_ratios);
+}
+
 Expected<Row> measure(const Options& options, const std::string& op, uint32_t block_bytes) {
   // Writes of fio ruin records, so each operation has a store of its own.
   const Scratch scratch(options.directory);
@@ -116,44 +142,30 @@ Expected<Row> measure(const Options& options, const std::string& op, uint32_t bl
           .block_bytes = block_bytes,
           .backend = ours.store().device().capabilities().backend,
           .pairs = {}};
-  std::vector<double> our_rates, fio_rates, our_cpu, fio_cpu, our_p99, fio_p99, p99_ratios;
+  Samples our_samples;
+  Samples fio_samples;
   Status failure;
   const uint32_t reads_of_ten = op == "read" ? 10 : op == "write" ? 0 : 5;
-  const auto run_side = [&](const Expected<SideResult>& result, std::vector<double>& rates,
-                            std::vector<double>& cpu, std::vector<double>& p99) {
+  const auto run_side = [&](const Expected<SideResult>& result, Samples& samples) {
     if (!result) {
       failure = result.status();
       return 1.0;
     }
-    rates.push_back(result->bytes / result->seconds);
-    cpu.push_back(result->cpu_seconds / (result->bytes / double{1U << 30}));
-    p99.push_back(result->read_p99_us);
-    return result->seconds / result->bytes;  // per byte: the sides round to whole blocks
+    return samples.add(*result);
   };
   row.pairs = run_pairs(
       options.pairs,
       [&] {
         ++job.seed;
-        return failure ? run_side(run_fio(job), fio_rates, fio_cpu, fio_p99) : 1.0;
+        return failure ? run_side(run_fio(job), fio_samples) : 1.0;
       },
       [&] {
-        return failure
-                   ? run_side(ours.run(job.total_bytes, reads_of_ten), our_rates, our_cpu, our_p99)
-                   : 1.0;
+        return failure ? run_side(ours.run(job.total_bytes, reads_of_ten), our_samples) : 1.0;
       });
   if (!failure) {
     return failure;
   }
-  for (size_t i = 0; i < our_p99.size() && op != "write"; ++i) {
-    p99_ratios.push_back(our_p99[i] / fio_p99[i]);
-  }
-  row.ours_rate = median(our_rates);
-  row.fio_rate = median(fio_rates);
-  row.ours_cpu = median(our_cpu);
-  row.fio_cpu = median(fio_cpu);
-  row.ours_p99_us = median(our_p99);
-  row.fio_p99_us = median(fio_p99);
-  row.p99_ratio = median(p99_ratios);
+  fill_row(our_samples, fio_samples, row);
   return row;
 }
 

@@ -21,11 +21,12 @@ struct BlockCost {
 /// Eviction policies of a run: the built-in `lru`, and every plug-in by name or path.
 std::unique_ptr<policy::Registry> make_registry();
 
-/// The cores of a run, as new and without movers: what a replay needs. `config` as config_text wrote it
-/// into the recording; `registry` must outlive the troupe.
+/// The cores of a run, as new and without movers: what a replay needs. `config` as config_text
+/// wrote it into the recording; `registry` must outlive the troupe.
 Expected<Troupe> build_replay_troupe(const RunConfig& config, const policy::Registry& registry);
 
-/// What a block of the configured model costs in its true layout. `config.block_tokens` must be set.
+/// What a block of the configured model costs in its true layout. `config.block_tokens` must be
+/// set.
 Expected<BlockCost> block_cost(const RunConfig& config);
 
 class Assembly {

@@ -1,5 +1,5 @@
-// `troupe run` as a function: damage is found, both dispatchers answer everybody, tenants stay apart,
-// refusals are typed, and caching off computes everything.
+// `troupe run` as a function: damage is found, both dispatchers answer everybody, tenants stay
+// apart, refusals are typed, and caching off computes everything.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// The public traces through the whole troupe, one request at a time: prefix hits equal the reference
-// LRU's to the last block, on both dispatchers with the same digests, and every reused byte is right.
-// The traces are not in the repository; see README. Built twice: the fast program takes the small ones.
+// The public traces through the whole troupe, one request at a time: prefix hits equal the
+// reference LRU's to the last block, on both dispatchers with the same digests, and every reused
+// byte is right. The traces are not in the repository; see README. Built twice: the fast program
+// takes the small ones.
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
@@ -94,7 +95,9 @@ void compare(const std::string& name, const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("tau airline conversations") { compare("tau_dev", "tau_airline_trials01_blk16.jsonl.zst"); }
+TEST_CASE("tau airline conversations") {
+  compare("tau_dev", "tau_airline_trials01_blk16.jsonl.zst");
+}
 TEST_CASE("mini-SWE-agent runs") { compare("miniswe_dev", "lmcache_miniswe_blk16.jsonl.zst"); }
 #ifndef TROUPE_FAST_TRACES
 TEST_CASE("Mooncake conversations") {

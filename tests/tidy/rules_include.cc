@@ -67,7 +67,7 @@ const std::vector<ThirdParty>& third_parties() {
       {"openssl/", {"runtime/ingress/", "runtime/plugin/", "io/store/", "tests/"}},
       {"capnp/", {kCore, kTrace, kSchemas, "tests/"}},
       {"kj/", {kCore, kTrace, kSchemas}},
-      {"hwy/", {"kernels/"}},
+      {"hwy/", {"kernels/", "tests/kernels/"}},
       {"cuda", {"kernels/cuda/", "kernels/math/"}},
       {"xxhash", {"kernels/", "io/", kTrace, "runtime/replay/", "tests/"}},
       {"zstd", {"apps/trace_input/", kTrace, "tests/"}},
