@@ -168,8 +168,8 @@ Status Scheduler::load(StateSource& source) {
     const auto found = requests_.find(s.request);
     s.row = found == requests_.end() ? nullptr : &found->second;
     if (s.request != 0 && s.row == nullptr) {
-      return Status(Code::kCorrupt, "scheduler: a sequence of request " + std::to_string(s.request) +
-                                        ", which is not known");
+      return Status(Code::kCorrupt, "scheduler: a sequence of request " +
+                                        std::to_string(s.request) + ", which is not known");
     }
   }
   commit_.clear();

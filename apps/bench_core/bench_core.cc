@@ -86,8 +86,12 @@ Figure zero_reuse() {
   };
   const apps::PairResult pairs =
       apps::run_pairs(11, [&] { return total(true); }, [&] { return total(false); });
-  return {"engine + control time at 0 % reuse, caching on / off", pairs.ratio, pairs.low, pairs.high,
-          1.01, ""};
+  return {"engine + control time at 0 % reuse, caching on / off",
+          pairs.ratio,
+          pairs.low,
+          pairs.high,
+          1.01,
+          ""};
 }
 
 Figure recording() {
@@ -114,8 +118,9 @@ Figure recording() {
 int bench_core_main(int argc, char** argv) {
   const bool json = argc >= 2 && std::strcmp(argv[1], "--json") == 0;
   if (argc >= 2 && !json) {
-    std::printf("usage: troupe bench core [--json]\nControl time, the cost of the cache layer and of "
-                "recording, beside their budgets.\n");
+    std::printf(
+        "usage: troupe bench core [--json]\nControl time, the cost of the cache layer and of "
+        "recording, beside their budgets.\n");
     return std::strcmp(argv[1], "--help") == 0 ? 0 : 2;
   }
   const Figure figures[] = {decode_step("inline", 50), decode_step("caf", 200), zero_reuse(),
@@ -127,8 +132,8 @@ int bench_core_main(int argc, char** argv) {
       out.begin_object().field("name", f.name).field("value", f.value).field("unit", f.unit);
       out.field("low", f.low).field("high", f.high).field("budget", f.budget).end_object();
     } else if (f.low > 0) {
-      std::printf("%-56s %8.4f %s [%.4f, %.4f]  budget %.2f\n", f.name.c_str(), f.value, f.unit, f.low,
-                  f.high, f.budget);
+      std::printf("%-56s %8.4f %s [%.4f, %.4f]  budget %.2f\n", f.name.c_str(), f.value, f.unit,
+                  f.low, f.high, f.budget);
     } else {
       std::printf("%-56s %8.2f %s  budget %.0f\n", f.name.c_str(), f.value, f.unit, f.budget);
     }

@@ -117,8 +117,9 @@ std::string report_text(const RunReport& r) {
     const auto found = r.gauges.find(name);
     return found == r.gauges.end() ? 0LL : static_cast<long long>(found->second);
   };
-  add(out, "  device blocks used peak %lld, mean %lld of %llu\n", gauge("allocator.device.peak_used"),
-      gauge("allocator.device.mean_used"), static_cast<unsigned long long>(r.device_blocks));
+  add(out, "  device blocks used peak %lld, mean %lld of %llu\n",
+      gauge("allocator.device.peak_used"), gauge("allocator.device.mean_used"),
+      static_cast<unsigned long long>(r.device_blocks));
   add(out, "  reserved but empty %.1f %% contiguous to %u tokens, %.2f %% paged in blocks of %u\n",
       100 * r.waste_contiguous, r.contiguous_tokens, 100 * r.waste_paged, r.block_tokens);
   add(out, "  control time       p50 %.1f   p99 %.1f us a step, %llu steps, %llu messages\n",
