@@ -155,6 +155,28 @@ Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& confi
   return asked ? Status::ok() : asked.status();
 }
 
+/// What a report says before anything has run.
+RunReport report_of(const RunConfig& config, const Workload& work, const EngineFacts& engine,
+                    const BlockCost& cost) {
+  RunReport report;
+  report.trace = work.source;
+  report.dispatcher = config.dispatcher;
+  report.model = engine.model;
+  report.gpu = engine.gpu;
+  report.block_tokens = static_cast<uint32_t>(config.block_tokens);
+  report.device_blocks = static_cast<uint64_t>(config.device_blocks);
+  report.host_blocks = static_cast<uint64_t>(config.host_blocks);
+  report.disk_blocks = static_cast<uint64_t>(config.disk_blocks);
+  report.true_block_bytes = cost.true_block_bytes;
+  report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
+  {
+    auto recording = Recording::open(options, config, (*assembly)->troupe());
+    if (!recording) {
+      return recording.status();
+    }
+    return report;
+}
+
 }  // namespace
 
 Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunOptions& options) {
@@ -172,7 +194,8 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   if (!engine) {
     return engine.status();
   }
-  config.tenant_count = std::max<int64_t>(config.tenant_count, static_cast<int64_t>(work.tenants.size()));
+  config.tenant_count =
+      std::max<int64_t>(config.tenant_count, static_cast<int64_t>(work.tenants.size()));
   auto assembly = Assembly::create(config, *engine, *cost);
   if (!assembly) {
     return assembly.status();
@@ -190,23 +213,8 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
       options.tamper(done, (*assembly)->device_bytes());
     }
   };
-  RunReport report;
-  report.trace = work.source;
-  report.dispatcher = config.dispatcher;
-  report.model = engine->model;
-  report.gpu = engine->gpu;
-  report.block_tokens = static_cast<uint32_t>(config.block_tokens);
-  report.device_blocks = static_cast<uint64_t>(config.device_blocks);
-  report.host_blocks = static_cast<uint64_t>(config.host_blocks);
-  report.disk_blocks = static_cast<uint64_t>(config.disk_blocks);
-  report.true_block_bytes = cost->true_block_bytes;
-  report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
-  {
-    auto recording = Recording::open(options, config, (*assembly)->troupe());
-    if (!recording) {
-      return recording.status();
-    }
-    const auto begun = std::chrono::steady_clock::now();
+  RunReport report = report_of(config, work, *engine, *cost);
+  const auto begun = std::chrono::steady_clock::now();
     {
       const auto dispatcher = make_dispatcher(config, (*assembly)->troupe(), driver);
       (*recording)->attach(*dispatcher);

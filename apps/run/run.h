@@ -1,5 +1,5 @@
-// A run as a function: configuration and workload in, report out. Used by `troupe run`, by tests and by
-// benches.
+// A run as a function: configuration and workload in, report out. Used by `troupe run`, by tests
+// and by benches.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,15 @@ struct RunOptions {
   double speed = 1;         // 0: as credits allow
   std::string record;       // directory for the lanes; empty: not recorded
   bool record_edges = false;  // only what came from outside; the rest is made again at replay
-  uint32_t max_length = 0;  // contiguous preallocation compared with; 0: 4096, or the longest request
+  uint32_t max_length =
+      0;  // contiguous preallocation compared with; 0: 4096, or the longest request
   std::function<void(uint64_t done, uint64_t total)> on_progress;
   /// Tests: called after every reply with the device tier's memory, to damage it.
   std::function<void(uint64_t done, std::span<std::byte> device)> tamper;
 };
 
-/// Runs the whole workload. Errors: kInternal for a broken invariant or a request without an answer,
-/// else bad input. Wrong bytes are no error here: the report counts them.
+/// Runs the whole workload. Errors: kInternal for a broken invariant or a request without an
+/// answer, else bad input. Wrong bytes are no error here: the report counts them.
 Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunOptions& options);
 
 int run_main(int argc, char** argv);

@@ -44,8 +44,10 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--limit", a.limit, "at most so many requests");
   app.add_option("--json", a.json, "write the report as JSON to this file; - for standard output");
   app.add_option("--dispatcher", a.dispatcher, "inline or caf, instead of the configuration's");
-  app.add_option("--policy", a.policy, "eviction policy: a name of `troupe lab --list`, or a path to a library");
-  app.add_option("--record", a.record, "record every message into this new directory, for troupe replay");
+  app.add_option("--policy", a.policy,
+                 "eviction policy: a name of `troupe lab --list`, or a path to a library");
+  app.add_option("--record", a.record,
+                 "record every message into this new directory, for troupe replay");
   app.add_option("--record-mode", a.record_mode,
                  "full: every message; edges: what came from outside, the rest is made again")
       ->check(CLI::IsMember({"full", "edges"}));
