@@ -1,6 +1,6 @@
 // The disk tier as the movers use it: block records in a DiskStore, moved in batches at the store's
-// depth. On a request's way: step 8, for blocks that lie on disk. The store belongs to one thread at a
-// time; device_stream (loads) and disk_mover (demotions) share it behind a lock, a batch each.
+// depth. On a request's way: step 8, for blocks that lie on disk. The store belongs to one thread
+// at a time; device_stream (loads) and disk_mover (demotions) share it behind a lock, a batch each.
 // Blocks prove themselves when they come back (record, checksum); what does not is a typed miss.
 #pragma once
 

@@ -67,7 +67,8 @@ void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
       row.setLastPartial(0);
       row.setPartialSource(kNoBlock);
       row.setPartialTokens(0);
-      const uint32_t left = std::max(1U, row.getTotal() - std::min(row.getHitTokens(), row.getTotal()));
+      const uint32_t left =
+          std::max(1U, row.getTotal() - std::min(row.getHitTokens(), row.getTotal()));
       row.setTokens(std::min(row.getBudget(), left));
     }
   });
@@ -203,7 +204,8 @@ void Tiering::measure(wire::TransferResult::Reader result) {
   if (from == 0) {
     return;  // the rate that matters is the one of loads
   }
-  const uint64_t rate = static_cast<uint64_t>(result.getBytes()) * 1000000000ULL / result.getNanos();
+  const uint64_t rate =
+      static_cast<uint64_t>(result.getBytes()) * 1000000000ULL / result.getNanos();
   // Moving average over about eight transfers, in integers so that every machine decides alike.
   rate_[from] = rate_[from] == 0 ? rate : (rate_[from] * 7 + rate) / 8;
 }
@@ -333,8 +335,8 @@ Status Tiering::save(StateSink& sink) const {
     sink.u64(rate_[static_cast<size_t>(t)]);
     sink.u64(moved_bytes_[static_cast<size_t>(t)]);
   }
-  for (const uint64_t v :
-       {next_batch_, next_transfer_, next_question_, demoted_, dropped_, loaded_, recomputed_, lost_}) {
+  for (const uint64_t v : {next_batch_, next_transfer_, next_question_, demoted_, dropped_, loaded_,
+                           recomputed_, lost_}) {
     sink.u64(v);
   }
   return Status::ok();
@@ -342,7 +344,8 @@ Status Tiering::save(StateSink& sink) const {
 
 Status Tiering::load(StateSource& source) {
   if (const uint32_t schema = source.u32(); schema != 1) {
-    return Status(Code::kUnsupported, "tiering: state schema " + std::to_string(schema) + ", not 1");
+    return Status(Code::kUnsupported,
+                  "tiering: state schema " + std::to_string(schema) + ", not 1");
   }
   batches_.clear();
   copying_.clear();
@@ -377,8 +380,8 @@ Status Tiering::load(StateSource& source) {
     rate_[static_cast<size_t>(t)] = source.u64();
     moved_bytes_[static_cast<size_t>(t)] = source.u64();
   }
-  for (uint64_t* v :
-       {&next_batch_, &next_transfer_, &next_question_, &demoted_, &dropped_, &loaded_, &recomputed_, &lost_}) {
+  for (uint64_t* v : {&next_batch_, &next_transfer_, &next_question_, &demoted_, &dropped_,
+                      &loaded_, &recomputed_, &lost_}) {
     *v = source.u64();
   }
   return source.status();

@@ -27,7 +27,8 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
   d.publish_partial = config.publish_partial;
   d.caching = config.prefix_caching;
   for (uint32_t t = 0; t < work.tenants.size(); ++t) {
-    // A tenant that the configuration does not name has a domain of its own, behind all that are named.
+    // A tenant that the configuration does not name has a domain of its own, behind all that are
+    // named.
     TenantConfig tenant{work.tenants[t], static_cast<uint32_t>(0x80000000U + t), 0};
     for (const TenantConfig& known : config.tenants) {
       tenant = known.name == tenant.name ? known : tenant;
@@ -52,7 +53,8 @@ std::array<uint8_t, 32> secret_of(int64_t seed) {
   auto state = static_cast<uint64_t>(seed);
   for (size_t i = 0; i < secret.size(); i += 8) {
     const uint64_t word = splitmix64(state);
-    std::copy_n(reinterpret_cast<const uint8_t*>(&word), 8, secret.begin() + static_cast<ptrdiff_t>(i));
+    std::copy_n(reinterpret_cast<const uint8_t*>(&word), 8,
+                secret.begin() + static_cast<ptrdiff_t>(i));
   }
   return secret;
 }
@@ -132,7 +134,8 @@ class Recording {
 Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& config) {
   driver.connect(dispatcher);
   if (config.dispatcher == "inline") {
-    // Between two deliveries of one thread every actor stands still; under CAF sweeps come at the end.
+    // Between two deliveries of one thread every actor stands still; under CAF sweeps come at the
+    // end.
     driver.set_sweep(static_cast<uint64_t>(config.check_every_steps),
                      [&] { return dispatcher.check_all(); });
   }
@@ -152,6 +155,23 @@ Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& confi
   return asked ? Status::ok() : asked.status();
 }
 
+/// What a report says before anything has run.
+RunReport report_of(const RunConfig& config, const Workload& work, const EngineFacts& engine,
+                    const BlockCost& cost) {
+  RunReport report;
+  report.trace = work.source;
+  report.dispatcher = config.dispatcher;
+  report.model = engine.model;
+  report.gpu = engine.gpu;
+  report.block_tokens = static_cast<uint32_t>(config.block_tokens);
+  report.device_blocks = static_cast<uint64_t>(config.device_blocks);
+  report.host_blocks = static_cast<uint64_t>(config.host_blocks);
+  report.disk_blocks = static_cast<uint64_t>(config.disk_blocks);
+  report.true_block_bytes = cost.true_block_bytes;
+  report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
+  return report;
+}
+
 }  // namespace
 
 Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunOptions& options) {
@@ -169,7 +189,8 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   if (!engine) {
     return engine.status();
   }
-  config.tenant_count = std::max<int64_t>(config.tenant_count, static_cast<int64_t>(work.tenants.size()));
+  config.tenant_count =
+      std::max<int64_t>(config.tenant_count, static_cast<int64_t>(work.tenants.size()));
   auto assembly = Assembly::create(config, *engine, *cost);
   if (!assembly) {
     return assembly.status();
@@ -187,17 +208,7 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
       options.tamper(done, (*assembly)->device_bytes());
     }
   };
-  RunReport report;
-  report.trace = work.source;
-  report.dispatcher = config.dispatcher;
-  report.model = engine->model;
-  report.gpu = engine->gpu;
-  report.block_tokens = static_cast<uint32_t>(config.block_tokens);
-  report.device_blocks = static_cast<uint64_t>(config.device_blocks);
-  report.host_blocks = static_cast<uint64_t>(config.host_blocks);
-  report.disk_blocks = static_cast<uint64_t>(config.disk_blocks);
-  report.true_block_bytes = cost->true_block_bytes;
-  report.real_block_bytes = static_cast<uint64_t>(config.real_block_bytes);
+  RunReport report = report_of(config, work, *engine, *cost);
   {
     auto recording = Recording::open(options, config, (*assembly)->troupe());
     if (!recording) {
