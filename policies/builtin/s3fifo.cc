@@ -1,7 +1,6 @@
 // S3-FIFO over objects: a small queue (10 %) in front of the main one (90 %), both FIFO, and a
 // ghost of the keys that left small. Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need
-// for cache eviction", SOSP 2023. As in the reference of its authors, blocks that come while the
-// cache fills up go to main once small is full.
+// for cache eviction", SOSP 2023.
 #include "policies/sdk/eviction.h"
 #include "policies/sdk/lists.h"
 
@@ -25,13 +24,13 @@ struct S3Fifo {
 
   S3Fifo(const Config& c, const Blocks& blocks)
       : blocks_(blocks),
-        small_max_(c.capacity / 10),
+
         main_max_(c.capacity - c.capacity / 10),
         queues_(c.capacity, 2),
         ghosts_(static_cast<uint32_t>(c.capacity * 9ULL / 10)),
         planned_(c.capacity),
         count_(c.capacity, 0) {}
-  void on_wanted(uint64_t key) {
+  void before_victim(uint64_t key) {
     if (ghosts_.take(key)) {
       planned_.push(key);
     }
@@ -39,8 +38,7 @@ struct S3Fifo {
   void on_insert(const NewBlock& n, const Moment&) {
     count_[n.block] = 0;
     const bool known = planned_.take(n.key) || ghosts_.take(n.key);
-    const bool filling = !evicted_ && queues_.size(kSmall) >= small_max_;
-    queues_.push_front(known || filling ? kMain : kSmall, n.block);
+    queues_.push_front(known ? kMain : kSmall, n.block);
   }
   void on_hit(uint32_t b, const Moment&) {
     if (count_[b] < kCountMax) {
@@ -49,8 +47,6 @@ struct S3Fifo {
   }
   void on_remove(uint32_t b) { queues_.drop(b); }
   uint32_t victim() {
-    evicted_ = true;
-
     const bool main_first = queues_.size(kMain) > main_max_ || queues_.size(kSmall) == 0;
     uint32_t b = main_first ? from_main() : from_small();
     if (b == kNone) {
@@ -65,13 +61,11 @@ struct S3Fifo {
   }
   void save_global(GlobalWriter& w) const {
     w.stamps(queues_);
-    w.number(evicted_ ? 1 : 0);
     w.ghosts(ghosts_);
   }
   void load_global(GlobalReader& r) {
     queues_.finish_load();
     r.stamps(queues_);
-    evicted_ = r.number() != 0;
     r.ghosts(ghosts_);
   }
 
@@ -109,13 +103,11 @@ struct S3Fifo {
   }
 
   const Blocks& blocks_;
-  uint32_t small_max_;
   uint32_t main_max_;
   Lists queues_;
   Ghosts ghosts_;
   Ghosts planned_;  // former ghosts among the blocks that wait for room
   std::vector<uint8_t> count_;
-  bool evicted_ = false;
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 // W-TinyLFU: a small LRU window (1 %) before a segmented LRU (20 % probation, 80 % protected); what
 // leaves the window enters only if a sketch has seen it more often than the main part's victim.
 // Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy", ACM TOS 2017.
-// The sketch: four rows of 4-bit counters with conservative update, halved every 10 x capacity
-// samples.
+// The sketch: four rows of counters with conservative update, halved every 32 × capacity samples.
+// Samples are arrivals, hits in the main part and departures from the window, as libCacheSim counts
+// them; the paper counts every access.
 #include "policies/sdk/eviction.h"
 #include "policies/sdk/lists.h"
 
@@ -16,8 +17,8 @@ constexpr uint8_t kWindow = 0;
 constexpr uint8_t kProbation = 1;
 constexpr uint8_t kProtected = 2;
 constexpr uint32_t kRows = 4;
-constexpr uint8_t kCounterMax = 15;
-constexpr uint64_t kSamplesPerBlock = 10;
+constexpr uint8_t kCounterMax = 255;
+constexpr uint64_t kSamplesPerBlock = 32;
 
 class Sketch {
  public:
@@ -71,42 +72,50 @@ struct WTinyLfu {
 
   WTinyLfu(const Config& c, const Blocks& blocks)
       : blocks_(blocks),
-        window_max_(std::max(1U, c.capacity / 100)),
-        protected_max_((c.capacity - std::min(c.capacity, window_max_)) * 4 / 5),
+        main_max_(c.capacity - std::max(1U, c.capacity / 100)),
+        protected_max_(static_cast<uint32_t>(main_max_ * 4ULL / 5)),
         lists_(c.capacity, 3),
         sketch_(c.capacity) {}
 
   void on_insert(const NewBlock& n, const Moment&) {
     sketch_.add(n.key);
     lists_.push_front(kWindow, n.block);
-    while (lists_.size(kWindow) > window_max_ && !full()) {
-      lists_.move_front(kProbation, lists_.back(kWindow));
-    }
   }
   void on_hit(uint32_t b, const Moment&) {
-    sketch_.add(blocks_.key(b));
     const uint8_t list = lists_.list_of(b);
-    lists_.move_front(list == kWindow ? kWindow : kProtected, b);
+    if (list == kWindow) {
+      lists_.move_front(kWindow, b);
+      return;
+    }
+    sketch_.add(blocks_.key(b));
+    lists_.move_front(kProtected, b);
     while (lists_.size(kProtected) > protected_max_) {
       lists_.move_front(kProbation, lists_.back(kProtected));
     }
   }
   void on_remove(uint32_t b) { lists_.drop(b); }
   uint32_t victim() {
-    const uint32_t newcomer = lists_.size(kWindow) >= window_max_ ? tail(kWindow) : kNone;
+    uint32_t newcomer = tail(kWindow);
+    while (newcomer != kNone && main_size() < main_max_) {  // the main part fills up first
+      sketch_.add(blocks_.key(newcomer));
+      enter_main(newcomer);
+      newcomer = tail(kWindow);
+    }
     uint32_t old = tail(kProbation);
     if (old == kNone) {
       old = tail(kProtected);
     }
     uint32_t out = old;
-    if (newcomer != kNone && old != kNone) {
-      if (sketch_.count(blocks_.key(newcomer)) > sketch_.count(blocks_.key(old))) {
-        lists_.move_front(kProbation, newcomer);
-      } else {
-        out = newcomer;
+    if (newcomer != kNone) {
+      const uint64_t key = blocks_.key(newcomer);
+      if (old != kNone && sketch_.count(key) > sketch_.count(blocks_.key(old))) {
+        lists_.unlink(old);
+        enter_main(newcomer);
+        sketch_.add(key);
+        return old;
       }
-    } else if (old == kNone) {
-      out = tail(kWindow);
+      sketch_.add(key);
+      out = newcomer;
     }
     if (out != kNone) {
       lists_.unlink(out);
@@ -123,7 +132,12 @@ struct WTinyLfu {
   }
 
  private:
-  bool full() const { return blocks_.resident_count() >= blocks_.capacity(); }
+  uint32_t main_size() const { return lists_.size(kProbation) + lists_.size(kProtected); }
+  void enter_main(uint32_t b) {
+    const bool probation_full = lists_.size(kProbation) >= main_max_ - protected_max_;
+    const bool to_protected = probation_full && lists_.size(kProtected) < protected_max_;
+    lists_.move_front(to_protected ? kProtected : kProbation, b);
+  }
   uint32_t tail(uint8_t list) const {
     uint32_t b = lists_.back(list);
     while (b != kNone && !blocks_.evictable(b)) {
@@ -132,7 +146,7 @@ struct WTinyLfu {
     return b;
   }
   const Blocks& blocks_;
-  uint32_t window_max_;
+  uint32_t main_max_;
   uint32_t protected_max_;
   Lists lists_;
   Sketch sketch_;
