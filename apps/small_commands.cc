@@ -5,6 +5,7 @@
 #include "apps/bench_core/bench_core.h"
 #include "apps/bench_disk/bench_disk.h"
 #include "apps/bench_host/bench_host.h"
+#include "apps/bench_messages/bench_messages.h"
 #include "apps/commands.h"
 #include "apps/config/run_config.h"
 
@@ -32,7 +33,8 @@ int bench_main(int argc, char** argv) {
   };
   constexpr Bench kBenches[] = {{"core", bench_core_main},
                                 {"disk", apps::bench_disk_main},
-                                {"host", apps::bench_host_main}};
+                                {"host", apps::bench_host_main},
+                                {"messages", bench_messages_main}};
   for (const Bench& bench : kBenches) {
     if (argc >= 2 && std::strcmp(argv[1], bench.name) == 0) {
       return bench.run(argc - 1, argv + 1);

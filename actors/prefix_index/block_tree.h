@@ -83,8 +83,8 @@ class BlockTree {
   uint32_t longest_prefix(std::span<const BlockKey> keys, uint8_t make) const noexcept;
   /// Among the children of `parent` of this make that lie on the device and do not move: the one
   /// that shares most leading tokens with `tokens`, at least `least` and never all of a full
-  /// block's (equal tokens under another key are another content). Looks at the nearest few on both
-  /// sides.
+  /// block's (equal tokens under another key are another content). Looks at 16 of them at most. Which
+  /// one does not depend on how token values compare, only on which are equal.
   struct Partial {
     uint32_t block = kNoBlock;
     uint32_t tokens = 0;
@@ -210,6 +210,24 @@ class BlockTree {
   // block_tree_order.cc: the treap
   bool before(uint32_t a, uint32_t b) const noexcept;
   bool above(uint32_t a, uint32_t b) const noexcept;
+  /// Place of `tokens` among the children of `parent`.
+  struct Asked {
+    uint32_t parent;
+    std::span<const uint32_t> tokens;
+    uint8_t make;
+  };
+  /// Neighbours on one side (-1: before, 1: behind) that share at least `low` and less than `high`
+  /// leading tokens with what is asked for: they stand next to each other.
+  struct Band {
+    int side;
+    uint32_t low;
+    uint32_t high;
+  };
+  int side_of(uint32_t block, const Asked& asked, uint32_t& shared) const noexcept;
+  /// The topmost block of the band in the treap under `at`.
+  uint32_t top_of(uint32_t at, const Asked& asked, const Band& band) const noexcept;
+  /// Most tokens that a block of that side shares, of those that share less than `high`.
+  uint32_t nearest(const Asked& asked, int side, uint32_t high) const noexcept;
   void order_insert(uint32_t& root, uint32_t block) noexcept;
   void order_erase(uint32_t& root, uint32_t block) noexcept;
   uint32_t order_merge(uint32_t a, uint32_t b) noexcept;

@@ -100,53 +100,113 @@ void BlockTree::order_erase(uint32_t& root, uint32_t block) noexcept {
   order_[block] = Order{};
 }
 
-BlockTree::Partial BlockTree::best_partial(uint32_t parent, std::span<const uint32_t> tokens,
-                                           uint8_t make, uint32_t least,
-                                           uint32_t block_tokens) const noexcept {
-  constexpr int kLookAround = 8;  // usable or not, on each side
-  Partial best;
-  // Blocks before and behind the place of `tokens`, nearest last.
-  std::vector<uint32_t> lower;
-  std::vector<uint32_t> upper;
-  for (uint32_t at = children_root(parent); at != kNoBlock;) {
-    const bool is_before = links_[at].make != make ? links_[at].make < make
-                                                   : compare_tokens(tokens_of(at), tokens) < 0;
-    (is_before ? lower : upper).push_back(at);
-    at = is_before ? order_[at].right : order_[at].left;
+int BlockTree::side_of(uint32_t block, const Asked& asked, uint32_t& shared) const noexcept {
+  if (links_[block].make != asked.make) {
+    shared = 0;
+    return links_[block].make < asked.make ? -1 : 1;
   }
-  const auto look = [&](std::vector<uint32_t>& side, bool down) {
-    for (int i = 0; i < kLookAround && !side.empty(); ++i) {
-      const uint32_t block = side.back();
-      side.pop_back();
-      const uint32_t shared =
-          links_[block].make == make ? common_tokens(tokens_of(block), tokens) : 0;
-      if (shared < least || shared <= best.tokens) {
-        return;  // farther ones share no more
-      }
-      const bool usable = on(block, 0) && motion(block) == Motion::kNone && shared < block_tokens;
-      if (usable) {
-        best = {block, shared};
-        return;
-      }
-      for (uint32_t at = down ? order_[block].left : order_[block].right; at != kNoBlock;
-           at = down ? order_[at].right : order_[at].left) {
-        side.push_back(at);
-      }
+  const std::span<const uint32_t> own = tokens_of(block);
+  shared = common_tokens(own, asked.tokens);
+  if (shared < own.size() && shared < asked.tokens.size()) {
+    return own[shared] < asked.tokens[shared] ? -1 : 1;
+  }
+  return own.size() < asked.tokens.size() ? -1 : 1;
+}
+
+uint32_t BlockTree::top_of(uint32_t at, const Asked& asked, const Band& band) const noexcept {
+  while (at != kNoBlock) {
+    uint32_t shared = 0;
+    const int side = side_of(at, asked, shared);
+    if (side == band.side && shared >= band.low && shared < band.high) {
+      break;
     }
-  };
-  if ((make & kOpaqueBit) == 0 && !tokens.empty()) {
-    look(lower, true);
-    look(upper, false);
+    // The band lies towards `asked` when this block shares less, and away from it when it shares
+    // more or stands on the other side.
+    const bool towards = side == band.side && shared < band.low;
+    at = towards == (band.side < 0) ? order_[at].right : order_[at].left;
+  }
+  return at;
+}
+
+uint32_t BlockTree::nearest(const Asked& asked, int side, uint32_t high) const noexcept {
+  uint32_t best = 0;
+  for (uint32_t at = children_root(asked.parent); at != kNoBlock;) {
+    uint32_t shared = 0;
+    const bool outside = side_of(at, asked, shared) == side && shared < high;
+    best = outside ? std::max(best, shared) : best;
+    at = outside == (side < 0) ? order_[at].right : order_[at].left;
   }
   return best;
 }
 
+/// Which of several blocks that share as much is taken, and which are looked at when some are not
+/// usable, must not depend on how token values compare: a replay knows tokens under a permutation
+/// only. So blocks of one band are looked at by priority, which is a mix of the key.
+BlockTree::Partial BlockTree::best_partial(uint32_t parent, std::span<const uint32_t> tokens,
+                                           uint8_t make, uint32_t least,
+                                           uint32_t block_tokens) const noexcept {
+  if ((make & kOpaqueBit) != 0 || tokens.empty()) {
+    return {};
+  }
+  constexpr int kLooks = 16;  // usable or not
+  const Asked asked{parent, tokens, make};
+  const auto usable = [&](uint32_t block, uint32_t shared) {
+    return shared >= std::max(least, 1U) && shared < block_tokens && on(block, 0) &&
+           motion(block) == Motion::kNone;
+  };
+  // The way to where `tokens` would stand passes the topmost block of those that share most.
+  Partial first;
+  for (uint32_t at = children_root(parent); at != kNoBlock;) {
+    uint32_t shared = 0;
+    const int side = side_of(at, asked, shared);
+    first = shared > first.tokens ? Partial{at, shared} : first;
+    at = side < 0 ? order_[at].right : order_[at].left;
+  }
+  if (first.block == kNoBlock || usable(first.block, first.tokens)) {
+    return first;
+  }
+  int looks = kLooks;
+  std::vector<std::pair<uint32_t, Band>> open;  // tops of parts of a band not yet looked at
+  const auto lower = [&](const auto& a, const auto& b) { return above(b.first, a.first); };
+  const auto add = [&](uint32_t from, const Band& band) {
+    const uint32_t top = top_of(from, asked, band);
+    if (top != kNoBlock) {
+      open.emplace_back(top, band);
+      std::push_heap(open.begin(), open.end(), lower);
+    }
+  };
+  for (uint32_t high = UINT32_MAX; looks > 0;) {
+    const uint32_t low = std::max(nearest(asked, -1, high), nearest(asked, 1, high));
+    if (low < std::max(least, 1U)) {
+      return {};
+    }
+    for (const int side : {-1, 1}) {
+      add(children_root(parent), Band{side, low, high});
+    }
+    while (!open.empty() && looks-- > 0) {
+      std::pop_heap(open.begin(), open.end(), lower);
+      const auto [block, band] = open.back();
+      open.pop_back();
+      if (usable(block, low)) {
+        return {block, low};
+      }
+      add(order_[block].left, band);
+      add(order_[block].right, band);
+    }
+    open.clear();
+    high = low;
+  }
+  return {};
+}
+
 void BlockTree::collect_subtree(uint32_t root, std::vector<uint32_t>& out) const {
   // Parents first, then reversed: whatever stands behind its parent here stands before it there.
+  // Siblings by handle: their order in the treap depends on token values, which a replay has not.
   const size_t begin = out.size();
   out.push_back(root);
   std::vector<uint32_t> siblings;
   for (size_t i = begin; i < out.size(); ++i) {
+    const size_t first = out.size();
     if (order_[out[i]].child != kNoBlock) {
       siblings.push_back(order_[out[i]].child);
     }
@@ -154,13 +214,13 @@ void BlockTree::collect_subtree(uint32_t root, std::vector<uint32_t>& out) const
       const uint32_t block = siblings.back();
       siblings.pop_back();
       out.push_back(block);
-      if (order_[block].left != kNoBlock) {
-        siblings.push_back(order_[block].left);
-      }
-      if (order_[block].right != kNoBlock) {
-        siblings.push_back(order_[block].right);
+      for (const uint32_t side : {order_[block].left, order_[block].right}) {
+        if (side != kNoBlock) {
+          siblings.push_back(side);
+        }
       }
     }
+    std::sort(out.begin() + static_cast<ptrdiff_t>(first), out.end());
   }
   std::reverse(out.begin() + static_cast<ptrdiff_t>(begin), out.end());
 }

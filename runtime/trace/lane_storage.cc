@@ -104,6 +104,7 @@ class Compressor {
 
  private:
   void work() {
+    (void)pthread_setname_np(pthread_self(), "lane_packer");
     const sched_param none{};
     (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);  // only a wish
     std::unique_lock lock(mutex_);

@@ -76,15 +76,14 @@ void LaneTap::on_stepped(Address, uint64_t inbox_seq, const std::vector<Outgoing
     lose(inbox_seq);
     return;
   }
-  const bool with_state =
-      options_.digest_every != 0 && inbox_seq % options_.digest_every == 0 && actor_ != nullptr;
+  const bool with_state = digest_is_due(inbox_seq);
   SteppedEntry entry;
   entry.head.words = static_cast<uint32_t>(size);
   entry.head.type = RecordType::kStepped;
   entry.head.flags = with_state ? kFlagState : uint16_t{0};
   entry.seq = inbox_seq;
   entry.body.first_seq = sent.empty() ? 0 : sent.front().frame.header().seq;
-  entry.body.state = with_state ? actor_->digest().value() : 0;
+  entry.body.state = with_state ? take_digest() : 0;
   std::memcpy(at, &entry, sizeof(entry));
   at += words_of(sizeof(entry));
   for (const Outgoing& out : sent) {
@@ -111,6 +110,24 @@ void LaneTap::on_stepped(Address, uint64_t inbox_seq, const std::vector<Outgoing
   if (ring_.half_full()) {
     backlog_.work.notify_one();  // without the lock: a lost wake-up costs one period of the writer
   }
+}
+
+/// Every digest_every steps, unless the last digest was long and is too recent.
+bool LaneTap::digest_is_due(uint64_t seq) noexcept {
+  if (options_.digest_every == 0 || actor_ == nullptr || seq < digest_due_) {
+    return false;
+  }
+  digest_due_ = (seq / options_.digest_every + 1) * options_.digest_every;
+  return seq >= options_.digest_every &&
+         Clock::now() - digest_ended_ >= options_.digest_rest * digest_took_;
+}
+
+uint64_t LaneTap::take_digest() {
+  const Clock::time_point begun = Clock::now();
+  const uint64_t digest = actor_->digest().value();
+  digest_ended_ = Clock::now();
+  digest_took_ = digest_ended_ - begun;
+  return digest;
 }
 
 bool LaneTap::take_gap(uint64_t& first, uint64_t& last) noexcept {

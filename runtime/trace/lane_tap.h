@@ -12,6 +12,7 @@
 #include "runtime/trace/word_ring.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -64,6 +65,7 @@ class LaneTap final : public DeliveryObserver {
   struct Options {
     size_t ring_words = 0;
     uint32_t digest_every = 0;
+    uint32_t digest_rest = 0;
     bool edges_mode = false;
     std::vector<bool> edges;  // by address: the client and movers
   };
@@ -85,11 +87,17 @@ class LaneTap final : public DeliveryObserver {
   bool wait_for_writer();
   bool put_gap();
   void lose(uint64_t seq) noexcept;
+  bool digest_is_due(uint64_t seq) noexcept;
+  uint64_t take_digest();
 
   Backlog& backlog_;
   const Actor* actor_;
   Options options_;
   WordRing ring_;
+  using Clock = std::chrono::steady_clock;  // of the recorder; no core sees it
+  Clock::time_point digest_ended_{};
+  Clock::duration digest_took_{};
+  uint64_t digest_due_ = 0;  // first step from which a digest may be taken again
   uint64_t lost_first_ = 0;
   uint64_t lost_last_ = 0;  // 0: nothing is missing
 };

@@ -7,6 +7,7 @@
 #include <capnp/schema.h>
 
 #include <cstring>
+#include <pthread.h>
 #include <sys/random.h>
 #include <thread>
 #include <xxhash.h>
@@ -125,6 +126,7 @@ void Recorder::Impl::add_lane(Address address, std::string name, const Actor* ac
   LaneTap::Options tap;
   tap.ring_words = words_of(options_.ring_bytes);
   tap.digest_every = options_.digest_every;
+  tap.digest_rest = options_.digest_rest;
   tap.edges_mode = info.edges_mode;
   tap.edges = edges_;
   lanes_.push_back({std::make_unique<LaneTap>(backlog_, actor, std::move(tap)),
@@ -139,6 +141,7 @@ void Recorder::Impl::attach(Dispatcher& dispatcher) {
 }
 
 void Recorder::Impl::work() {
+  (void)pthread_setname_np(pthread_self(), "recorder");
   std::chrono::milliseconds period = kPeriodMin;
   for (;;) {
     uint64_t asked = 0;

@@ -28,7 +28,11 @@ struct RecorderOptions {
   /// Actors wait when the writer is behind, instead of leaving a gap: for runs that are recorded to
   /// be replayed, where nobody is served.
   bool lossless = false;
-  uint32_t digest_every = 4096;       // steps of an actor between digests of its state; 0: never
+  uint32_t digest_every =
+      4096;  // steps of an actor between digests of its state, at least; 0: never
+  /// A digest walks the whole state, so the next one is put off until this many times as long has
+  /// passed as the last one took; 0: never put off.
+  uint32_t digest_rest = 400;
   std::optional<uint64_t> token_key;  // drawn when absent; set in tests only
   // What the headers say:
   std::string build_id;  // the program's version; program_id() is added

@@ -322,6 +322,66 @@ TEST_CASE("a damaged snapshot of the tree is refused, never loaded in part") {
   }
 }
 
+TEST_CASE("answers depend on which tokens are equal, not on how they compare") {
+  // A recording knows tokens under a permutation only, and its replay must decide alike.
+  constexpr uint32_t kBlocks = 400;
+  const auto other = [](uint32_t token) { return token * 0x9E3779B1U ^ 0x5555U; };
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    Rng rng(seed);
+    BlockTree plain(TreeConfig{kBlocks, 8, 3});
+    BlockTree permuted(TreeConfig{kBlocks, 8, 3});
+    const auto draw = [&](size_t n) {
+      Tokens tokens(n);
+      for (uint32_t& t : tokens) {
+        t = static_cast<uint32_t>(rng.below(3));
+      }
+      return tokens;
+    };
+    const auto mapped = [&](Tokens tokens) {
+      for (uint32_t& t : tokens) {
+        t = other(t);
+      }
+      return tokens;
+    };
+    for (uint32_t i = 0; i < kBlocks; ++i) {
+      const Tokens tokens = draw(1 + rng.below(8));
+      const Tokens as_mapped = mapped(tokens);
+      NewBlock b;
+      b.block = i;
+      b.parent = i < 3 ? kNoBlock : static_cast<uint32_t>(rng.below(3));
+      b.key = BlockKey{{rng.next(), rng.next(), 0, i}};
+      b.count = static_cast<uint16_t>(tokens.size());
+      b.mask = static_cast<uint8_t>(1 + rng.below(3));
+      b.tokens = tokens;
+      plain.insert(b);
+      b.tokens = as_mapped;
+      permuted.insert(b);
+      if (rng.chance(1, 4)) {
+        plain.set_motion(i, Motion::kLoading);
+        permuted.set_motion(i, Motion::kLoading);
+      }
+    }
+    uint64_t found = 0;
+    for (int i = 0; i < 500; ++i) {
+      const auto parent = static_cast<uint32_t>(rng.below(3));
+      const Tokens asked = draw(1 + rng.below(8));
+      const auto least = static_cast<uint32_t>(rng.below(4));
+      const auto a = plain.best_partial(parent, asked, 0, least, 8);
+      const auto b = permuted.best_partial(parent, mapped(asked), 0, least, 8);
+      REQUIRE(a.block == b.block);
+      REQUIRE(a.tokens == b.tokens);
+      found += a.block != kNoBlock ? 1 : 0;
+    }
+    CHECK(found > 100);
+    std::vector<uint32_t> a;
+    std::vector<uint32_t> b;
+    plain.collect_subtree(1, a);
+    permuted.collect_subtree(1, b);
+    CHECK(a == b);
+  }
+}
+
 TEST_CASE("thousands of siblings: the best partial match is a neighbour, found without a scan") {
   BlockTree tree(TreeConfig{5000, 16, 1});
   Rng rng(3);

@@ -42,6 +42,7 @@ void record(Recording& recording, const RecordOptions& options) {
   RecorderOptions recorder_options;
   recorder_options.lossless = true;
   recorder_options.digest_every = 50;
+  recorder_options.digest_rest = 0;
   recorder_options.mode =
       options.edges ? RecorderOptions::Mode::kEdges : RecorderOptions::Mode::kFull;
   trace::Recorder recorder(troupe, **storage, recorder_options);

@@ -138,6 +138,7 @@ TEST_CASE("lanes hold every delivery and its outcome, over several segments, com
   RecorderOptions options;
   options.limits.segment_bytes = 64 * 1024;
   options.digest_every = 100;
+  options.digest_rest = 0;
   options.config = "block_tokens = 16\n";
   options.build_id = "test";
   options.plugins = {{"lru", std::vector<uint8_t>(32, 7)}};
