@@ -69,15 +69,19 @@ class Allocator {
     std::vector<uint32_t> table;
   };
   struct RunRow {
-    uint64_t request;
-    uint32_t sequence, before, tokens;
+    uint64_t request = 0;
+    uint32_t sequence = 0, before = 0, tokens = 0;
+    uint32_t unused = 0;  // no padding: saved as bytes
   };
   struct NewRow {
-    uint64_t request;
-    uint32_t sequence, total, parent, hits, hit_tokens, on_device, offset, partial_source,
-        partial_tokens, tokens, last_partial, fork_tokens;
-    uint8_t block_class;
-    bool in = true;  // fits
+    uint64_t request = 0;
+    uint32_t sequence = 0, total = 0, parent = 0, hits = 0, hit_tokens = 0, on_device = 0,
+             offset = 0, partial_source = 0, partial_tokens = 0, tokens = 0, last_partial = 0,
+             fork_tokens = 0;
+    uint8_t block_class = 0;
+    uint8_t in = 1;  // fits
+    uint16_t unused = 0;
+    uint32_t unused_too = 0;
   };
   struct PendingStep {
     uint64_t step = 0;  // 0: none waits
@@ -98,6 +102,11 @@ class Allocator {
     std::vector<uint32_t> blocks;
   };
 
+  // allocator_check.cc
+  uint64_t held_refs() const noexcept;
+  // allocator_state.cc
+  Status load_blocks(StateSource& source);
+  Status load_waiting(StateSource& source);
   // allocator_step.cc
   void on_reserve(wire::Step::Reader step, StepContext& cx);
   void try_step(StepContext& cx);

@@ -199,7 +199,7 @@ void Allocator::drop_new(NewRow& row) {
   for (uint32_t i = row.hits; i > 0; --i) {
     unref(pending_.blocks[row.offset + i - 1]);
   }
-  row.in = false;
+  row.in = 0;
 }
 
 void Allocator::cancel_step(uint64_t missing, StepContext& cx) {

@@ -137,6 +137,19 @@ size_t SlotPool::bytes() const noexcept {
   return bytes;
 }
 
+std::vector<bool> SlotPool::free_map() const {
+  std::vector<bool> free(granules_, false);
+  for (uint32_t g = 0; g < granules_; ++g) {
+    free[g] = is_set(g);
+  }
+  for (const Stack& stack : stacks_) {
+    for (const uint32_t first : stack.firsts) {
+      std::fill_n(free.begin() + first, stack.count, true);
+    }
+  }
+  return free;
+}
+
 Status SlotPool::check() const {
   std::vector<uint64_t> seen = map_;
   uint64_t sum = 0;

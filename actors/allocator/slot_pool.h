@@ -36,6 +36,8 @@ class SlotPool {
   void save(StateSink& sink) const;
   Status load(StateSource& source);
   size_t bytes() const noexcept;
+  /// By granule: free or not. For checks.
+  std::vector<bool> free_map() const;
 
  private:
   struct Stack {  // free slots of one length, newest last

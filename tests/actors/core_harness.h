@@ -1,12 +1,13 @@
 // Drives one core without any dispatcher: give it messages, look at what it sent.
 #pragma once
 
-#include <catch2/catch.hpp>
-#include <functional>
-#include <vector>
-
 #include "runtime/core/actor_core.h"
 #include "runtime/core/wire.h"
+
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <vector>
 
 namespace troupe::test {
 

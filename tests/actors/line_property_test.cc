@@ -59,6 +59,7 @@ class Line {
       }
       if (turns % 500 == 0) {
         dispatcher_.check_all();
+        dispatcher_.reload_all();
       }
     }
     while (dispatcher_.deliver([&](wire::Message::Reader m) { on_client(m); })) {

@@ -154,6 +154,23 @@ class RandomDispatcher {
       REQUIRE(status.is_ok());
     }
   }
+  /// Every actor is replaced by what its snapshot says: what was not saved is lost from here on.
+  void reload_all() {
+    for (Member& member : troupe_.members) {
+      const Digest before = member.actor->digest();
+      StateSink first;
+      INFO(member.actor->name());
+      REQUIRE(member.actor->save(first).is_ok());
+      StateSource source(first.data());
+      const Status loaded = member.actor->load(source);
+      INFO(loaded.to_string());
+      REQUIRE(loaded.is_ok());
+      StateSink second;
+      REQUIRE(member.actor->save(second).is_ok());
+      REQUIRE(first.data() == second.data());
+      REQUIRE(member.actor->digest() == before);
+    }
+  }
   template <class Core>
   Core& core(Role role) {
     auto* actor = dynamic_cast<ActorOf<Core>*>(boxes_[address_of(role).v].actor);
