@@ -61,7 +61,7 @@ struct Pair {
 }  // namespace
 
 TEST_CASE("slots of several lengths never overlap, and are refused only when there is no run") {
-  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+  for (const uint64_t seed : {1U, 2U, 3U, 4U, 5U}) {
     const uint32_t granules = seed == 1 ? 61 : 1000 + static_cast<uint32_t>(seed) * 37;
     Pair p(granules, seed);
     const std::vector<uint32_t> lengths =

@@ -273,7 +273,7 @@ class Pair {
 }  // namespace
 
 TEST_CASE("the tree and a search through all blocks agree, whatever happened before") {
-  for (const uint64_t seed : {1, 2, 3, 4}) {
+  for (const uint64_t seed : {1U, 2U, 3U, 4U}) {
     Pair pair(seed);
     for (int i = 0; i < 25000; ++i) {
       const uint32_t dice = pair.below(10);
