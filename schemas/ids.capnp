@@ -15,6 +15,7 @@ enum Refusal {
   unknownRequest @5;
   notAllowed @6;
   unsupported @7;      # a version or feature that this build does not know
+  duplicateTicket @8;  # the ticket is live: this is the answer to the second submit, not to the first
 }
 
 enum Ending {          # why a sequence's table is given back

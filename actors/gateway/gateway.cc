@@ -38,9 +38,22 @@ Gateway::Refused Gateway::validate(wire::Spec::Reader spec) const noexcept {
   const uint64_t tokens = spec.getOpaque() ? 0 : prompt;
   // Opaque without any key: the request is neither matched nor published.
   const bool uncached = spec.getOpaque() && spec.getKeys().size() == 0;
+  if (spec.getTicket() == 0) {
+    return {Refusal::INVALID_REQUEST, 0, 1};  // 0 means "none" wherever a ticket may be left out
+  }
+  // Kept open in the schema, not built yet: asking for them must not be ignored.
+  if (spec.getRope() != 0 || spec.getRopeOffset() != 0 || spec.getContentHashes().size() != 0) {
+    return {Refusal::UNSUPPORTED, spec.getRope(), 0};
+  }
+  constexpr uint64_t kTokensMax = 1ULL << 30;  // sums of two lengths stay far inside 32 bits
+  if (prompt > kTokensMax || spec.getMaxNewTokens() > kTokensMax) {
+    return {Refusal::TOO_LONG, prompt + spec.getMaxNewTokens(), kTokensMax};
+  }
   if (prompt == 0 || spec.getTokens().size() != tokens * 4 ||
       (spec.getKeys().size() != listed * 32 && !uncached)) {
-    return {Refusal::INVALID_REQUEST, spec.getTokens().size() / 4, tokens};
+    const bool by_keys = spec.getTokens().size() == tokens * 4;
+    return {Refusal::INVALID_REQUEST, by_keys ? spec.getKeys().size() / 32 : spec.getTokens().size() / 4,
+            by_keys ? listed : tokens};
   }
   if (spec.getMaxNewTokens() > config_.max_new_tokens) {
     return {Refusal::INVALID_REQUEST, spec.getMaxNewTokens(), config_.max_new_tokens};
@@ -49,7 +62,7 @@ Gateway::Refused Gateway::validate(wire::Spec::Reader spec) const noexcept {
     return {Refusal::INVALID_REQUEST, 0, 1};
   }
   if (by_ticket_.contains(spec.getTicket())) {
-    return {Refusal::INVALID_REQUEST, spec.getTicket(), 0};
+    return {Refusal::DUPLICATE_TICKET, spec.getTicket(), 0};
   }
   const uint64_t total = prompt + (spec.getPromptOnly() ? 0 : spec.getMaxNewTokens());
   const uint64_t blocks = (total + block_tokens - 1) / block_tokens;
@@ -151,20 +164,22 @@ void Gateway::on_trim(wire::Trim::Reader trim, StepContext& cx) {
 
 void Gateway::on_drain(uint64_t control, StepContext& cx) {
   draining_ = true;
-  drain_control_ = control;
+  drains_.push_back(control);
   answer_drain(cx);
 }
 
 void Gateway::answer_drain(StepContext& cx) {
-  if (drain_control_ == 0 || !by_request_.empty()) {
+  if (!by_request_.empty()) {
     return;
   }
-  cx.out.send(Kind::ANSWER, 32, [&](wire::Message::Builder m) {
-    auto answer = m.initAnswer();
-    answer.setControl(drain_control_);
-    answer.setText("drained");
-  });
-  drain_control_ = 0;
+  for (const uint64_t control : drains_) {
+    cx.out.send(Kind::ANSWER, 32, [&](wire::Message::Builder m) {
+      auto answer = m.initAnswer();
+      answer.setControl(control);
+      answer.setText("drained");
+    });
+  }
+  drains_.clear();
 }
 
 void Gateway::answer_status(uint64_t control, StepContext& cx) {
@@ -200,7 +215,7 @@ Status Gateway::save(StateSink& sink) const {
   sink.u32(1);
   sink.u64(next_request_);
   sink.u8(draining_ ? 1 : 0);
-  sink.u64(drain_control_);
+  sink.array(drains_);
   sink.u64(admitted_);
   sink.u64(refused_);
   sink.u64(answered_);
@@ -219,7 +234,7 @@ Status Gateway::load(StateSource& source) {
   }
   next_request_ = source.u64();
   draining_ = source.u8() != 0;
-  drain_control_ = source.u64();
+  drains_ = source.array<uint64_t>();
   admitted_ = source.u64();
   refused_ = source.u64();
   answered_ = source.u64();

@@ -55,7 +55,7 @@ class Gateway {
   std::map<uint64_t, uint64_t> by_ticket_;   // ticket -> request
   uint64_t next_request_ = 1;
   bool draining_ = false;
-  uint64_t drain_control_ = 0;  // asked and not yet answered
+  std::vector<uint64_t> drains_;  // asked and not yet answered; the director bounds them
   uint64_t admitted_ = 0;
   uint64_t refused_ = 0;
   uint64_t answered_ = 0;

@@ -36,6 +36,7 @@ void LruPolicy::on_events(const policy::Events& events) noexcept {
         }
       }
       break;
+    case Event::kRefused:  // it is leased for a moment: others first, or it would be named for ever
     case Event::kRelease:
     case Event::kDemoted:
       for (const uint32_t block : events.blocks) {

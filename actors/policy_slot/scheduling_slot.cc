@@ -104,6 +104,10 @@ void SchedulingSlot::on_order(wire::Order::Reader order, StepContext& cx) {
 
 void SchedulingSlot::on_swap(wire::SwapPolicy::Reader swap, StepContext& cx) {
   auto made = make_scheduling(swap.getName().cStr());
+  if (swap.getGeneration() != 0 && swap.getGeneration() != generation_) {
+    made = Status(Code::kFailedPrecondition, "policy generation is " + std::to_string(generation_) +
+                                                 ", not " + std::to_string(swap.getGeneration()));
+  }
   if (made) {
     live_ = std::move(*made);
     policy_ = swap.getName().cStr();

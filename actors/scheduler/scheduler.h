@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "actors/scheduler/scheduler_state.h"
@@ -39,7 +40,13 @@ class Scheduler {
     wire::Refusal refusal = wire::Refusal::NONE;
     std::vector<uint32_t> tokens;
     std::vector<BlockKey> keys;
+    bool gives_up = false;  // a failed load that is not tried again: the terminal reply
+    bool terminal() const noexcept {
+      return gives_up || ending == wire::Ending::FINISHED || ending == wire::Ending::CANCELLED ||
+             ending == wire::Ending::EXPIRED;
+    }
   };
+  static constexpr uint32_t kFailedLoadsMax = 8;  // in a row; then the request ends with an error
 
   // scheduler_in.cc: what comes in
   void on_queued(wire::Queued::Reader queued);
@@ -51,6 +58,10 @@ class Scheduler {
   void on_step_done(wire::StepDone::Reader done, StepContext& cx);
   void on_ordered(wire::Ordered::Reader ordered);
   void on_wake(StepContext& cx);
+  void apply_trim(RequestRow& row, SequenceRow& sequence);
+  bool advance(wire::DoneRow::Reader done, RequestRow& row, SequenceRow& sequence);
+  void take_generated(RequestRow& row, SequenceRow& sequence, std::span<const uint32_t> tokens,
+                      std::span<const BlockKey> keys, Tick now);
   void finish_row(wire::DoneRow::Reader row, std::span<const uint32_t> tokens,
                   std::span<const BlockKey> keys, Tick now);
   // scheduler_out.cc: what goes out
@@ -63,10 +74,12 @@ class Scheduler {
   void enqueue(uint64_t request, bool front);
   void unqueue(uint64_t request);
   /// Takes the sequence away; the request comes back (preemption, failed load) or ends.
-  void leave(RequestRow& row, wire::Ending ending, wire::Refusal refusal);
+  void leave(RequestRow& row, wire::Ending ending, wire::Refusal refusal, bool gives_up = false);
+  void fail_load(RequestRow& row);
   void preempt_one();
   void expire_queued(Tick now);
   void release_sequence(uint32_t sequence);
+  Status check_ranges() const;
   static std::string kind_text(Kind kind);
   uint32_t target(const RequestRow& row) const noexcept { return row.prompt + row.generated; }
 
@@ -84,6 +97,9 @@ class Scheduler {
   bool blocked_ = false;    // no room for new rows until something leaves
   uint32_t window_ = 1;  // new rows that a step tries: halved by want of room, doubled by success
   bool short_ = false;      // the step in flight left rows out
+  bool progress_ = false;   // something got into the step in flight
+  uint64_t last_queued_ = 0;            // highest request seen: ids come in order
+  std::set<uint64_t> early_cancels_;    // cancels that overtook their request's way through the index
   uint64_t deadlines_ = 0;  // requests known that have one
   uint64_t next_question_ = 1;
   uint64_t open_question_ = 0;

@@ -69,7 +69,7 @@ Status Scheduler::save(StateSink& sink) const {
     sink.u64(id);
     for (const uint32_t v : {r.tenant, static_cast<uint32_t>(r.priority), r.prompt, r.max_new,
                              r.probe, r.generated, r.sequence, r.drops, r.reused, r.computed,
-                             r.preemptions}) {
+                             r.preemptions, r.trim, r.failed_loads}) {
       sink.u32(v);
     }
     for (const int64_t v : {r.arrival.ns, r.deadline.ns, r.wait_until.ns, r.scheduled.ns,
@@ -104,6 +104,7 @@ Status Scheduler::save(StateSink& sink) const {
     sink.u32(static_cast<uint32_t>(e.refusal));
     sink.array(e.tokens);
     sink.array(e.keys);
+    sink.u8(e.gives_up ? 1 : 0);
   }
   for (const uint64_t v :
        {next_step_, in_flight_, next_question_, open_question_, preemptions_, commits_}) {
@@ -112,6 +113,9 @@ Status Scheduler::save(StateSink& sink) const {
   sink.u8(static_cast<uint8_t>((blocked_ ? 1 : 0) | (short_ ? 2 : 0)));
   sink.u32(window_);
   sink.u64(deadlines_);
+  sink.u8(progress_ ? 1 : 0);
+  sink.u64(last_queued_);
+  sink.array(std::vector<uint64_t>(early_cancels_.begin(), early_cancels_.end()));
   sink.u8(order_stale_ ? 1 : 0);
   sink.i64(wake_at_.ns);
   return Status::ok();
@@ -124,7 +128,7 @@ RequestRow load_request(StateSource& source) {
   r.tenant = source.u32();
   r.priority = static_cast<int32_t>(source.u32());
   for (uint32_t* v : {&r.prompt, &r.max_new, &r.probe, &r.generated, &r.sequence, &r.drops,
-                      &r.reused, &r.computed, &r.preemptions}) {
+                      &r.reused, &r.computed, &r.preemptions, &r.trim, &r.failed_loads}) {
     *v = source.u32();
   }
   for (Tick* v : {&r.arrival, &r.deadline, &r.wait_until, &r.scheduled, &r.first_token}) {
@@ -183,6 +187,7 @@ Status Scheduler::load(StateSource& source) {
     e.refusal = static_cast<wire::Refusal>(source.u32());
     e.tokens = source.array<uint32_t>();
     e.keys = source.array<BlockKey>();
+    e.gives_up = source.u8() != 0;
     commit_.push_back(std::move(e));
   }
   for (uint64_t* v : {&next_step_, &in_flight_, &next_question_, &open_question_, &preemptions_,
@@ -194,10 +199,47 @@ Status Scheduler::load(StateSource& source) {
   short_ = (flags & 2) != 0;
   window_ = source.u32();
   deadlines_ = source.u64();
+  progress_ = source.u8() != 0;
+  last_queued_ = source.u64();
+  const auto early = source.array<uint64_t>();
+  early_cancels_ = std::set<uint64_t>(early.begin(), early.end());
   order_stale_ = source.u8() != 0;
   wake_at_.ns = source.i64();
   TROUPE_TRY(source.status());
+  TROUPE_TRY(check_ranges());
   return check();
+}
+
+Status Scheduler::check_ranges() const {
+  const auto bad = [](const char* what) {
+    return Status(Code::kCorrupt, std::string("scheduler: a damaged snapshot: ") + what);
+  };
+  for (const auto& [id, row] : requests_) {
+    if (row.block_class >= config_.class_tokens.size() ||
+        (row.sequence != kNoSequence && row.sequence >= sequences_.size())) {
+      return bad("a request's class or sequence is out of range");
+    }
+  }
+  for (const auto* handles : {&running_, &free_sequences_}) {
+    for (const uint32_t handle : *handles) {
+      if (handle >= sequences_.size()) {
+        return bad("a sequence handle is out of range");
+      }
+    }
+  }
+  for (const uint32_t handle : running_) {
+    if (sequences_[handle].row == nullptr) {
+      return bad("a running sequence has no request");
+    }
+  }
+  for (const auto* ids : {&queue_, &entering_}) {
+    for (const uint64_t id : *ids) {
+      if (!requests_.contains(id)) {
+        return bad("a queued request is not known");
+      }
+    }
+  }
+  return Status::ok();
 }
 
 }  // namespace troupe

@@ -57,7 +57,11 @@ void Scheduler::on_queued(wire::Queued::Reader queued) {
     return;
   }
   deadlines_ += has_deadline ? 1 : 0;
+  last_queued_ = std::max(last_queued_, request);
   enqueue(request, false);
+  if (early_cancels_.erase(request) > 0) {
+    on_cancel(request);
+  }
 }
 
 void Scheduler::enqueue(uint64_t request, bool front) {
@@ -82,36 +86,45 @@ void Scheduler::unqueue(uint64_t request) {
 void Scheduler::on_cancel(uint64_t request) {
   const auto found = requests_.find(request);
   if (found == requests_.end()) {
-    ++stray_;  // it ended before the cancel came
+    if (request > last_queued_) {
+      early_cancels_.insert(request);  // it is still on its way through the index; bounded by credits
+    } else {
+      ++stray_;  // it ended before the cancel came
+    }
     return;
   }
   RequestRow& row = found->second;
   row.cancelled = true;
   // In a step: ends when the step is done, since its blocks are in use until then.
-  if (row.phase == Phase::kQueued || row.phase == Phase::kWaiting ||
-      (row.phase == Phase::kRunning && in_flight_ == 0)) {
+  if (row.phase == Phase::kQueued || row.phase == Phase::kWaiting) {
     leave(row, wire::Ending::CANCELLED, wire::Refusal::NONE);
   }
 }
 
 void Scheduler::on_trim(wire::Trim::Reader trim) {
   const auto found = requests_.find(trim.getRequest());
-  if (found == requests_.end() || found->second.phase != Phase::kRunning || in_flight_ != 0) {
-    ++stray_;  // the engine trims between its stepDone and the next plan, or not at all
+  if (found == requests_.end() || found->second.phase != Phase::kRunning) {
+    ++stray_;
     return;
   }
-  RequestRow& row = found->second;
-  SequenceRow& sequence = sequences_[row.sequence];
-  // Only tokens not yet handed to the index can be withdrawn; published blocks are immutable.
-  const auto n = static_cast<uint32_t>(
-      std::min<size_t>({trim.getTokens(), row.generated, sequence.new_tokens.size()}));
+  // Its step is under way: withdrawn when that is done, before anything is sealed.
+  found->second.trim = std::min(found->second.generated, found->second.trim + trim.getTokens());
+}
+
+void Scheduler::apply_trim(RequestRow& row, SequenceRow& sequence) {
+  // Tokens that were handed to the index stay: what is published is immutable.
+  const auto n = static_cast<uint32_t>(std::min<size_t>(row.trim, sequence.new_tokens.size()));
+  row.trim = 0;
+  if (n == 0) {
+    return;
+  }
   row.generated -= n;
   sequence.new_tokens.resize(sequence.new_tokens.size() - n);
   const uint32_t block = config_.class_tokens[row.block_class];
   const uint32_t first_new = target(row) - static_cast<uint32_t>(sequence.new_tokens.size());
   const uint32_t keys = target(row) / block - first_new / block;
   sequence.new_keys.resize(std::min<size_t>(sequence.new_keys.size(), keys));
-  sequence.computed = std::min(sequence.computed, target(row) - (row.generated > 0 ? 1 : 0));
+  sequence.computed = std::min(sequence.computed, target(row) - 1);  // the next token needs a step
 }
 
 void Scheduler::on_held(wire::Held::Reader held, StepContext& cx) {
@@ -181,6 +194,7 @@ void Scheduler::on_short(wire::Short::Reader shortage) {
     return;
   }
   const auto dropped = span_of<uint64_t>(shortage.getDropped());
+  progress_ = entering_.size() > dropped.size();
   // From the last to the first, so that they stand in the queue as they stood before.
   for (size_t i = dropped.size(); i > 0; --i) {
     RequestRow& row = requests_.at(dropped[i - 1]);
@@ -188,12 +202,12 @@ void Scheduler::on_short(wire::Short::Reader shortage) {
     release_sequence(row.sequence);
     row.sequence = kNoSequence;
     commit_.push_back({row.request, kNoSequence, 0, wire::Ending::PREEMPT_RECOMPUTE,
-                       wire::Refusal::NONE, {}, {}});
+                       wire::Refusal::NONE, {}, {}, false});
     row.phase = Phase::kQueued;
     if (row.cancelled) {
       enqueue(row.request, true);
       leave(row, wire::Ending::CANCELLED, wire::Refusal::NONE);
-    } else if (running_.empty() && ++row.drops > 2) {
+    } else if (running_.empty() && entering_.empty() && !progress_ && ++row.drops > 2) {
       // Nothing else runs and it was tried again after all that was in flight had settled.
       enqueue(row.request, true);
       leave(row, wire::Ending::CANCELLED, wire::Refusal::TOO_LONG);
@@ -235,12 +249,28 @@ void Scheduler::on_step_done(wire::StepDone::Reader done, StepContext& cx) {
     tokens = tokens.subspan(n);
     keys = keys.subspan(k);
   }
-  // A sequence that the engine left out made no progress; it is in the next step again.
-  for (const uint64_t request : entering_) {
+  // A new row that the engine left out has its table all the same: it is given back, and matched again.
+  const std::vector<uint64_t> left_out = std::move(entering_);
+  entering_.clear();
+  for (const uint64_t request : left_out) {
     RequestRow& row = requests_.at(request);
+    running_.push_back(row.sequence);
+    row.phase = Phase::kRunning;
+    fail_load(row);
+  }
+  for (const uint32_t handle : running_) {
+    sequences_[handle].in_step = 0;
+  }
+}
+
+void Scheduler::fail_load(RequestRow& row) {
+  if (row.cancelled) {
+    leave(row, wire::Ending::CANCELLED, wire::Refusal::NONE);
+  } else if (++row.failed_loads > kFailedLoadsMax) {
+    leave(row, wire::Ending::FAILED_LOAD, wire::Refusal::NONE, true);
+  } else {
     leave(row, wire::Ending::FAILED_LOAD, wire::Refusal::NONE);
   }
-  entering_.clear();
 }
 
 void Scheduler::finish_row(wire::DoneRow::Reader done, std::span<const uint32_t> tokens,
@@ -257,33 +287,17 @@ void Scheduler::finish_row(wire::DoneRow::Reader done, std::span<const uint32_t>
     running_.push_back(done.getSequence());
     row.phase = Phase::kRunning;
   }
-  sequence.in_step = 0;
   if (done.getFailed()) {
-    leave(row, wire::Ending::FAILED_LOAD, wire::Refusal::NONE);
+    fail_load(row);
     return;
   }
-  if (!sequence.entered) {
-    sequence.entered = true;
-    sequence.computed = std::min(done.getBefore(), target(row));
-    sequence.sealed = 0;
-    if (row.preemptions == 0) {
-      row.reused = sequence.computed;
-    }
+  row.failed_loads = 0;
+  if (!advance(done, row, sequence)) {
+    ++stray_;  // it claims more than was planned: nothing of it counts, the row is planned again
+    return;
   }
-  const uint32_t computed = std::min(done.getComputed(), target(row) - sequence.computed);
-  sequence.computed += computed;
-  row.computed += computed;
-  row.drops = 0;
-  if (!row.prompt_only && sequence.computed == target(row) && !tokens.empty()) {
-    if (row.generated == 0) {
-      row.first_token = now;
-    }
-    const auto n = std::min<size_t>(tokens.size(), row.max_new - row.generated);
-    row.generated += static_cast<uint32_t>(n);
-    sequence.new_tokens.insert(sequence.new_tokens.end(), tokens.begin(),
-                               tokens.begin() + static_cast<ptrdiff_t>(n));
-    sequence.new_keys.insert(sequence.new_keys.end(), keys.begin(), keys.end());
-  }
+  take_generated(row, sequence, tokens, keys, now);
+  apply_trim(row, sequence);
   const bool prompt_done = row.prompt_only && sequence.computed == row.prompt;
   if (prompt_done && row.first_token.ns == 0) {
     row.first_token = now;
@@ -295,16 +309,54 @@ void Scheduler::finish_row(wire::DoneRow::Reader done, std::span<const uint32_t>
   } else if (row.deadline.ns != 0 && row.deadline <= now) {
     leave(row, wire::Ending::EXPIRED, wire::Refusal::NONE);
   } else {
+    // Without a new token the last one is computed again: a row always has something to do.
+    sequence.computed = std::min(sequence.computed, target(row) - 1);
     const uint32_t block = config_.class_tokens[row.block_class];
     if (sequence.computed / block > sequence.sealed / block) {
       commit_.push_back({row.request, row.sequence, sequence.computed, wire::Ending::RUNNING,
                          wire::Refusal::NONE, std::move(sequence.new_tokens),
-                         std::move(sequence.new_keys)});
+                         std::move(sequence.new_keys), false});
       sequence.new_tokens.clear();
       sequence.new_keys.clear();
       sequence.sealed = sequence.computed;
     }
   }
+}
+
+bool Scheduler::advance(wire::DoneRow::Reader done, RequestRow& row, SequenceRow& sequence) {
+  if (done.getComputed() > sequence.in_step ||
+      (!sequence.entered && done.getBefore() >= target(row))) {
+    return false;
+  }
+  if (!sequence.entered) {
+    sequence.entered = true;
+    sequence.computed = done.getBefore();
+    sequence.sealed = 0;
+    if (row.preemptions == 0) {
+      row.reused = sequence.computed;
+    }
+  }
+  const uint32_t computed = std::min(done.getComputed(), target(row) - sequence.computed);
+  sequence.computed += computed;
+  row.computed += computed;
+  row.drops = 0;
+  return true;
+}
+
+void Scheduler::take_generated(RequestRow& row, SequenceRow& sequence,
+                               std::span<const uint32_t> tokens, std::span<const BlockKey> keys,
+                               Tick now) {
+  if (row.prompt_only || sequence.computed != target(row) || tokens.empty()) {
+    return;
+  }
+  if (row.generated == 0) {
+    row.first_token = now;
+  }
+  const auto n = std::min<size_t>(tokens.size(), row.max_new - row.generated);
+  row.generated += static_cast<uint32_t>(n);
+  sequence.new_tokens.insert(sequence.new_tokens.end(), tokens.begin(),
+                             tokens.begin() + static_cast<ptrdiff_t>(n));
+  sequence.new_keys.insert(sequence.new_keys.end(), keys.begin(), keys.end());
 }
 
 void Scheduler::on_ordered(wire::Ordered::Reader ordered) {

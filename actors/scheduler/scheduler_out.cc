@@ -15,7 +15,8 @@ void Scheduler::release_sequence(uint32_t sequence) {
   free_sequences_.push_back(sequence);
 }
 
-void Scheduler::leave(RequestRow& row, wire::Ending ending, wire::Refusal refusal) {
+void Scheduler::leave(RequestRow& row, wire::Ending ending, wire::Refusal refusal,
+                      bool gives_up) {
   Ended ended;
   ended.request = row.request;
   ended.ending = ending;
@@ -34,10 +35,9 @@ void Scheduler::leave(RequestRow& row, wire::Ending ending, wire::Refusal refusa
     row.sequence = kNoSequence;
   }
   blocked_ = false;
+  ended.gives_up = gives_up;
+  const bool comes_back = !ended.terminal();
   commit_.push_back(std::move(ended));
-  const bool comes_back = ending == wire::Ending::PREEMPT_RECOMPUTE ||
-                          ending == wire::Ending::PREEMPT_SWAP ||
-                          ending == wire::Ending::FAILED_LOAD;
   if (comes_back) {
     row.probe = 0;
     enqueue(row.request, true);
@@ -116,7 +116,11 @@ void Scheduler::start_step(StepContext& cx) {
     entering_.push_back(row.request);
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(entering_.size()));
-  if (!running_.empty() || !entering_.empty()) {
+  const bool any = std::any_of(running_.begin(), running_.end(), [&](uint32_t handle) {
+    return sequences_[handle].in_step > 0;
+  });
+  if (any || !entering_.empty()) {
+    progress_ = false;
     send_batch(cx);
   }
 }
@@ -179,9 +183,7 @@ void Scheduler::send_commit(StepContext& cx) {
   for (const Ended& row : commit_) {
     tokens += row.tokens.size();
     keys += row.keys.size();
-    const bool ends = row.ending == wire::Ending::FINISHED ||
-                      row.ending == wire::Ending::CANCELLED || row.ending == wire::Ending::EXPIRED;
-    replies += ends ? 1 : 0;
+    replies += row.terminal() ? 1 : 0;
   }
   const size_t words = commit_.size() * 8 + replies * 24 + data_words(tokens * 4) + keys * 4 + 2;
   cx.out.send(Kind::COMMIT, words, [&](wire::Message::Builder m) {
@@ -209,11 +211,8 @@ void Scheduler::send_commit(StepContext& cx) {
       row.setEnding(ended.ending);
       row.setNewTokens(static_cast<uint32_t>(ended.tokens.size()));
       row.setNewKeys(static_cast<uint32_t>(ended.keys.size()));
-      const bool ends = ended.ending == wire::Ending::FINISHED ||
-                        ended.ending == wire::Ending::CANCELLED ||
-                        ended.ending == wire::Ending::EXPIRED;
-      row.setReply(ends);
-      if (!ends) {
+      row.setReply(ended.terminal());
+      if (!ended.terminal()) {
         continue;
       }
       const RequestRow& known = requests_.at(ended.request);

@@ -49,6 +49,8 @@ struct RequestRow {
   bool cancelled = false;
   Phase phase = Phase::kQueued;
   uint32_t sequence = kNoSequence;
+  uint32_t trim = 0;         // generated tokens to withdraw once the step in flight is done
+  uint32_t failed_loads = 0; // in a row
   uint32_t drops = 0;        // times in a row that it found no room although nothing else ran
   // usage
   uint32_t reused = 0;

@@ -35,7 +35,6 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
   t.scheduler.chunk_tokens = static_cast<uint32_t>(c.chunk_tokens);
   t.scheduler.pending_deadline = from_ms(c.pending_deadline_ms);
   t.scheduler.swap_on_preempt = c.preemption == "swap";
-  t.scheduler.ask_order = c.order != "fcfs";  // arrival order is the queue's own
   t.prefix_index.partial_min_tokens = static_cast<uint32_t>(c.partial_min_tokens);
   t.prefix_index.publish_partial = c.publish_partial;
   t.allocator.granules = {static_cast<uint32_t>(c.device_blocks),
