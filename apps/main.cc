@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "apps/commands.h"
+#include "apps/lab/lab_main.h"
 #include "apps/tiers/tiers.h"
 
 namespace {
@@ -18,6 +19,7 @@ constexpr Command kCommands[] = {
     {"run", troupe::run_main, "serve a request trace with real blocks, and report"},
     {"replay", troupe::replay_main, "run a recording through fresh cores and compare"},
     {"gen", troupe::gen_main, "make a multi-tenant agent and RAG workload"},
+    {"lab", troupe::lab_main, "compare policies over a trace, next to the offline bound"},
     {"size", troupe::size_main, "bytes of a model's cache, and what fits a memory"},
     {"doctor", troupe::doctor_main, "what this machine offers and lacks"},
     {"tiers", troupe::apps::tiers_main, "look into a disk store"},

@@ -264,6 +264,80 @@ TEST_CASE("a cancel ends a request once, wherever it stands") {
   CHECK(cancel(1).empty());
 }
 
+TEST_CASE("a cancel that overtakes its request on the way through the index is not lost") {
+  Harness h(config());
+  CHECK(h.give(Tick{1}, [&](wire::Message::Builder m) { m.initCancel().setRequest(1); }).empty());
+  const auto sent = queue(h, 1, 16, 3);
+  REQUIRE(kinds(sent) == std::vector{Kind::COMMIT});
+  sent[0].read([&](auto m) {
+    CHECK(m.getCommit().getReplies()[0].getEnding() == wire::Ending::CANCELLED);
+  });
+}
+
+TEST_CASE("a new row that the engine leaves out gives its table back and comes again") {
+  Harness h(config());
+  queue(h, 1, 16, 3);
+  const auto sent = done(h, 1, {});
+  REQUIRE(kinds(sent) == std::vector{Kind::COMMIT, Kind::MATCH});
+  sent[0].read([&](auto m) {
+    const auto row = m.getCommit().getRows()[0];
+    CHECK(row.getSequence() == 0);  // not "none": the allocator has built its table
+    CHECK(row.getEnding() == wire::Ending::FAILED_LOAD);
+  });
+}
+
+TEST_CASE("a row whose loads never verify ends with one reply") {
+  Harness h(config());
+  auto sent = queue(h, 1, 16, 3);
+  for (uint64_t step = 1; step < 20 && !sent.empty() && sent.back().kind == Kind::MATCH; ++step) {
+    sent = done(h, step, {{1, 0, 0, 0, 0, true}});
+  }
+  REQUIRE(kinds(sent) == std::vector{Kind::COMMIT});
+  sent[0].read([&](auto m) { CHECK(m.getCommit().getReplies().size() == 1); });
+}
+
+TEST_CASE("an engine that gives no token computes the last one again, and claims are bounded") {
+  Harness h(config());
+  queue(h, 1, 16, 3);
+  SECTION("no token at the prompt's end") {
+    const auto sent = done(h, 1, {{1, 0, 0, 16, 0}});
+    REQUIRE_FALSE(sent.empty());
+    REQUIRE(sent.back().kind == Kind::RESERVE);
+    sent.back().read([&](auto m) {
+      CHECK(m.getReserve().getRows()[0].getBefore() == 15);
+      CHECK(m.getReserve().getRows()[0].getTokens() == 1);
+    });
+  }
+  SECTION("more computed than planned, or all of it valid before") {
+    for (const Row& lie : {Row{1, 0, 0, 17, 0}, Row{1, 0, 16, 0, 0}}) {
+      Harness other(config());
+      queue(other, 1, 16, 3);
+      const auto sent = done(other, 1, {lie});
+      REQUIRE(kinds(sent) == std::vector{Kind::RESERVE});
+      sent[0].read([&](auto m) { CHECK(m.getReserve().getRows()[0].getBefore() == 0); });
+    }
+  }
+}
+
+TEST_CASE("trimmed tokens are withdrawn once the step under way is done") {
+  Harness h(config());
+  queue(h, 1, 16, 9);
+  done(h, 1, {{1, 0, 0, 16, 1}});
+  done(h, 2, {{1, 0, 16, 1, 3}});  // draft tokens accepted: four so far
+  CHECK(h.give(Tick{3}, [&](wire::Message::Builder m) {
+           auto trim = m.initTrim();
+           trim.setRequest(1);
+           trim.setTokens(2);
+         }).empty());
+  const auto sent = done(h, 3, {{1, 0, 17, 3, 0}});
+  REQUIRE(kinds(sent) == std::vector{Kind::RESERVE});
+  sent[0].read([&](auto m) {
+    // The prompt and two generated tokens are left; the second's cache is computed again.
+    CHECK(m.getReserve().getRows()[0].getBefore() == 17);
+    CHECK(m.getReserve().getRows()[0].getTokens() == 1);
+  });
+}
+
 TEST_CASE("a failed load gives the table back and the request is matched again") {
   Harness h(config());
   queue(h, 1, 40, 3);
