@@ -52,8 +52,10 @@ Gateway::Refused Gateway::validate(wire::Spec::Reader spec) const noexcept {
   if (prompt == 0 || spec.getTokens().size() != tokens * 4 ||
       (spec.getKeys().size() != listed * 32 && !uncached)) {
     const bool by_keys = spec.getTokens().size() == tokens * 4;
-    return {Refusal::INVALID_REQUEST, by_keys ? spec.getKeys().size() / 32 : spec.getTokens().size() / 4,
-            by_keys ? listed : tokens};
+    if (by_keys) {
+      return {Refusal::INVALID_REQUEST, spec.getKeys().size() / 32, listed};
+    }
+    return {Refusal::INVALID_REQUEST, spec.getTokens().size() / 4, tokens};
   }
   if (spec.getMaxNewTokens() > config_.max_new_tokens) {
     return {Refusal::INVALID_REQUEST, spec.getMaxNewTokens(), config_.max_new_tokens};

@@ -83,7 +83,7 @@ class BlockTree {
   uint32_t longest_prefix(std::span<const BlockKey> keys, uint8_t make) const noexcept;
   /// Among the children of `parent` of this make that lie on the device and do not move: the one
   /// that shares most leading tokens with `tokens`, at least `least` and never all of a full
-  /// block's (equal tokens under another key are another content). Looks at 16 of them at most. Which
+  /// block's (equal tokens under another key are another content). Looks at 16 at most. Which
   /// one does not depend on how token values compare, only on which are equal.
   struct Partial {
     uint32_t block = kNoBlock;

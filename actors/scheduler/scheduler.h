@@ -99,7 +99,7 @@ class Scheduler {
   bool short_ = false;      // the step in flight left rows out
   bool progress_ = false;   // something got into the step in flight
   uint64_t last_queued_ = 0;            // highest request seen: ids come in order
-  std::set<uint64_t> early_cancels_;    // cancels that overtook their request's way through the index
+  std::set<uint64_t> early_cancels_;    // cancels that overtook their request on its way here
   uint64_t deadlines_ = 0;  // requests known that have one
   uint64_t next_question_ = 1;
   uint64_t open_question_ = 0;

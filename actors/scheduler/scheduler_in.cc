@@ -87,7 +87,7 @@ void Scheduler::on_cancel(uint64_t request) {
   const auto found = requests_.find(request);
   if (found == requests_.end()) {
     if (request > last_queued_) {
-      early_cancels_.insert(request);  // it is still on its way through the index; bounded by credits
+      early_cancels_.insert(request);  // it is still on its way; credits bound how many
     } else {
       ++stray_;  // it ended before the cancel came
     }
@@ -249,7 +249,7 @@ void Scheduler::on_step_done(wire::StepDone::Reader done, StepContext& cx) {
     tokens = tokens.subspan(n);
     keys = keys.subspan(k);
   }
-  // A new row that the engine left out has its table all the same: it is given back, and matched again.
+  // A new row that the engine left out has its table all the same: given back, and matched again.
   const std::vector<uint64_t> left_out = std::move(entering_);
   entering_.clear();
   for (const uint64_t request : left_out) {

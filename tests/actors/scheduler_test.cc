@@ -309,7 +309,7 @@ TEST_CASE("an engine that gives no token computes the last one again, and claims
     });
   }
   SECTION("more computed than planned, or all of it valid before") {
-    for (const Row& lie : {Row{1, 0, 0, 17, 0}, Row{1, 0, 16, 0, 0}}) {
+    for (const Row& lie : {Row{1, 0, 0, 33, 0}, Row{1, 0, 16, 0, 0}}) {
       Harness other(config());
       queue(other, 1, 16, 3);
       const auto sent = done(other, 1, {lie});
