@@ -24,7 +24,17 @@ void EventLog::open(wire::EventKind kind, uint8_t tier, const RequestRow* row) {
   batches_.push_back(batch);
 }
 
+uint64_t EventLog::bytes_of(const BlockTree& tree, uint32_t block) const noexcept {
+  const size_t block_class = tree.make(block) & static_cast<uint8_t>(~kOpaqueBit);
+  return block_class < class_bytes_.size() ? class_bytes_[block_class] : 0;
+}
+
 void EventLog::add(const BlockTree& tree, uint32_t block) {
+  const Batch& last = batches_.back();
+  if (last.request == 0 && last.count != 0 &&
+      (last.tenant != tree.tenant(block) || last.bytes != bytes_of(tree, block))) {
+    open(last.kind, last.tier, nullptr);
+  }
   add(tree, {&block, 1});
 }
 
@@ -34,8 +44,7 @@ void EventLog::add(const BlockTree& tree, std::span<const uint32_t> blocks) {
   }
   Batch& batch = batches_.back();
   if (batch.count == 0) {
-    const size_t block_class = tree.make(blocks[0]) & static_cast<uint8_t>(~kOpaqueBit);
-    batch.bytes = block_class < class_bytes_.size() ? class_bytes_[block_class] : 0;
+    batch.bytes = bytes_of(tree, blocks[0]);
     if (batch.request == 0) {
       batch.tenant = tree.tenant(blocks[0]);
     }

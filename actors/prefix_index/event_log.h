@@ -19,13 +19,17 @@ class EventLog {
 
   /// Opens a batch; `row` may be nullptr (nobody's request). A batch that stays empty is not sent.
   void open(wire::EventKind kind, uint8_t tier, const RequestRow* row);
-  /// Adds a block to the open batch. Inserts, promotions and demotions carry the tree's facts.
+  /// Adds a block to the open batch; nobody's blocks of another tenant or size begin the next one.
+  /// Inserts, promotions and demotions carry the tree's facts.
   void add(const BlockTree& tree, uint32_t block);
   void add(const BlockTree& tree, std::span<const uint32_t> blocks);
-  /// A batch of one.
+  /// One block; goes on with the last batch where that is of the same kind, tier and request.
   void one(wire::EventKind kind, uint8_t tier, const RequestRow* row, const BlockTree& tree,
            uint32_t block) {
-    open(kind, tier, row);
+    if (batches_.empty() || batches_.back().kind != kind || batches_.back().tier != tier ||
+        batches_.back().request != (row != nullptr ? row->request : 0)) {
+      open(kind, tier, row);
+    }
     add(tree, block);
   }
   /// Sends what was collected, if anything, and starts anew.
@@ -45,6 +49,8 @@ class EventLog {
     uint32_t facts = 0;  // in parents_, depths_ and tokens_, where it is described
     uint32_t count = 0;
   };
+  uint64_t bytes_of(const BlockTree& tree, uint32_t block) const noexcept;
+
   std::vector<uint64_t> class_bytes_;
   std::vector<Batch> batches_;
   std::vector<uint32_t> blocks_;

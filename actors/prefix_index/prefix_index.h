@@ -183,7 +183,7 @@ class PrefixIndex {
   // The rows that wait, by what they wait for; rows hold the truth.
   std::set<std::pair<uint32_t, uint64_t>> block_waiters_;    // block that moves, request
   std::set<std::pair<uint64_t, uint64_t>> request_waiters_;  // request that computes, request
-  uint64_t waits_ = 0;                      // times that a row was told to wait
+  uint64_t waits_ = 0;                                       // times that a row was told to wait
   uint64_t folded_ = 0;
   uint64_t refused_ = 0;     // victims that were in use
   uint64_t mismatched_ = 0;  // keys that met other tokens

@@ -144,8 +144,14 @@ void PrefixIndex::settle_leaving(wire::Settlement::Reader item) {
   // A child whose own move failed keeps its parent where it is.
   const bool child_stays = from == 0 && tree_.children_on(0, block) != 0;
   if (!moved && !child_stays && tree_.mask(block) == (1U << from)) {
-    std::vector<uint32_t> gone;
     tree_.set_motion(block, Motion::kNone);
+    if (!tree_.has_children(block)) {  // nearly always; what was leaving is leased by nobody
+      events_.one(wire::EventKind::REMOVE, from, nullptr, tree_, block);
+      tree_.remove(block);
+      releases_.push_back({block, from, true, false, false});
+      return;
+    }
+    std::vector<uint32_t> gone;
     tree_.collect_subtree(block, gone);
     remove_blocks(gone, kTierCount);  // the slots of copies not yet known go with it
     return;
