@@ -74,7 +74,10 @@ void work(const std::string& directory, Oracle& oracle, uint64_t seed, int round
       const TestBlock block = crash_block(++oracle.next_id, granule);
       const auto bytes = arena->slice(k * 4096, 4096);
       fill(bytes, block.seed());
-      oracle.previous[granule] = oracle.acknowledged[granule].load();
+      // What was dropped just before may lie there still: a drop is not synced when it returns.
+      if (oracle.acknowledged[granule] != 0) {
+        oracle.previous[granule] = oracle.acknowledged[granule].load();
+      }
       oracle.intended[granule] = block.id;
       oracle.acknowledged[granule] = 0;
       granule_of[block.id] = granule;
@@ -94,6 +97,9 @@ void work(const std::string& directory, Oracle& oracle, uint64_t seed, int round
     }
     const auto victim = static_cast<uint32_t>(rng.below(kGranules));
     const uint64_t id = oracle.intended[victim];
+    if (id != 0) {
+      oracle.previous[victim] = id;
+    }
     oracle.acknowledged[victim] = 0;
     if (id != 0) {
       TROUPE_ASSERT(store.drop(crash_block(id, victim).slot).is_ok());
