@@ -1,16 +1,16 @@
 #include "runtime/trace/lane_storage.h"
 
+#include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
 #include <filesystem>
-#include <mutex>
 #include <pthread.h>
 #include <sched.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 #include <zstd.h>
 
@@ -73,7 +73,9 @@ class PosixFile final : public LaneFile {
   std::string path_;
 };
 
-/// Compresses whole files, one after the other, on time that nobody else wants.
+/// Compresses whole files, one after the other, on time that nobody else wants. Such a thread may
+/// be kept from running for as long as others are busy, so it holds no lock that they could wait
+/// for: paths come over a list without one, and at the end it drops what it has begun.
 class Compressor {
  public:
   explicit Compressor(int level) : level_(level), thread_([this] { work(); }) {}
@@ -82,59 +84,79 @@ class Compressor {
   Compressor& operator=(const Compressor&) = delete;
 
   void add(std::string path) {
-    const std::lock_guard lock(mutex_);
-    paths_.push_back(std::move(path));
-    changed_.notify_all();
-  }
-  Status finish() {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-      changed_.notify_all();
+    auto* node = new Node{std::move(path), newest_.load(std::memory_order_relaxed)};
+    while (!newest_.compare_exchange_weak(node->next, node, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
     }
+    newest_.notify_one();
+  }
+  /// Ends the thread; what is left is compressed here, at the caller's priority.
+  Status finish() {
     if (thread_.joinable()) {
-      // Somebody waits now, so it may no longer run on idle time only.
+      ending_.store(true, std::memory_order_relaxed);
       const sched_param none{};
       (void)pthread_setschedparam(thread_.native_handle(), SCHED_OTHER, &none);
+      add("");  // wakes it
       thread_.join();
     }
-    const std::lock_guard lock(mutex_);
+    take_all();
+    for (; !paths_.empty(); paths_.pop_front()) {
+      note(compress(paths_.front(), false));
+    }
     return status_;
   }
 
  private:
+  struct Node {
+    std::string path;
+    Node* next;
+  };
   void work() {
     (void)pthread_setname_np(pthread_self(), "lane_packer");
     const sched_param none{};
     (void)pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);  // only a wish
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return ending_ || !paths_.empty(); });
+    while (!ending_.load(std::memory_order_relaxed)) {
+      take_all();
       if (paths_.empty()) {
+        newest_.wait(nullptr, std::memory_order_relaxed);
+        continue;
+      }
+      Status done = compress(paths_.front(), true);
+      if (done.code() == Code::kCancelled) {
         return;
       }
-      const std::string path = std::move(paths_.front());
+      note(std::move(done));
       paths_.pop_front();
-      lock.unlock();
-      Status done = compress(path);
-      lock.lock();
-      if (!done && status_) {
-        status_ = std::move(done);  // the plain file stays and is as good
-      }
     }
   }
-  Status compress(const std::string& path);
+  /// Moves what was added to paths_, oldest first.
+  void take_all() {
+    Node* node = newest_.exchange(nullptr, std::memory_order_acquire);
+    const size_t before = paths_.size();
+    while (node != nullptr) {
+      if (!node->path.empty()) {
+        paths_.insert(paths_.begin() + static_cast<ptrdiff_t>(before), std::move(node->path));
+      }
+      delete std::exchange(node, node->next);
+    }
+  }
+  void note(Status done) {
+    if (!done && status_) {
+      status_ = std::move(done);  // the plain file stays and is as good
+    }
+  }
+  /// kCancelled when `may_end` and the end was asked for meanwhile; the plain file stays then.
+  Status compress(const std::string& path, bool may_end);
 
   int level_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::string> paths_;
-  bool ending_ = false;
-  Status status_;
+  std::atomic<Node*> newest_{nullptr};
+  std::atomic<bool> ending_{false};
+  std::deque<std::string> paths_;  // of the thread, then of finish()
+  Status status_;                  // likewise
   std::thread thread_;
 };
 
-Status Compressor::compress(const std::string& path) {
+Status Compressor::compress(const std::string& path, bool may_end) {
   const Fd in(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const std::string part = path + ".zst.part";
   const Fd out(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -148,6 +170,10 @@ Status Compressor::compress(const std::string& path) {
   std::vector<uint8_t> from(ZSTD_CStreamInSize());
   std::vector<uint8_t> to(ZSTD_CStreamOutSize());
   for (bool last = false; !last;) {
+    if (may_end && ending_.load(std::memory_order_relaxed)) {
+      (void)::unlink(part.c_str());
+      return Status(Code::kCancelled, "the recording ended");
+    }
     const ssize_t got = ::read(in.get(), from.data(), from.size());
     if (got < 0) {
       if (errno == EINTR) {
