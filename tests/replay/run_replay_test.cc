@@ -113,12 +113,14 @@ TEST_CASE("the lanes of random runs replay to the digests of the runs") {
   }
 }
 
-TEST_CASE("both dispatchers end a serial run in the same state") {
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
+TEST_CASE("both dispatchers end a serial run on one tier in the same state") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     Rng rng(seed);
     const Workload work = random_work(rng);
     RunConfig config = random_config(rng, false);
+    config.host_blocks = config.free_reserve_blocks = 0;  // demotions run beside the steps
+    config.preemption = "recompute";
     std::map<std::string, uint64_t> digests[2];
     for (const bool with_caf : {false, true}) {
       config.dispatcher = with_caf ? "caf" : "inline";
@@ -128,7 +130,10 @@ TEST_CASE("both dispatchers end a serial run in the same state") {
       REQUIRE(report);
       digests[with_caf ? 1 : 0] = report->digests;
     }
-    CHECK(digests[0] == digests[1]);
+    for (const auto& [actor, digest] : digests[0]) {
+      INFO(actor);
+      CHECK(digest == digests[1].at(actor));
+    }
   }
 }
 
