@@ -47,6 +47,9 @@ uint32_t BlockTree::find_child(uint32_t parent, const BlockKey& key, uint8_t mak
 
 uint32_t BlockTree::find_in_table(uint32_t parent, const BlockKey& key,
                                   uint8_t make) const noexcept {
+  if (parent != kNoBlock && order_[parent].child == kNoBlock) {
+    return kNoBlock;  // the end of a chain, or one that is just being built
+  }
   return table_.find(hash_of(parent, key, make),
                      [&](uint32_t block) { return is_child(block, parent, key, make); });
 }

@@ -1,5 +1,7 @@
 #include "actors/prefix_index/request_rows.h"
 
+#include <tuple>
+
 namespace troupe::prefix {
 
 RequestRow* RequestRows::add(uint64_t request) {
@@ -8,7 +10,25 @@ RequestRow* RequestRows::add(uint64_t request) {
   }
   const auto [row, fresh] = rows_.try_emplace(request);
   row->second.request = request;
+  if (fresh && !spare_.empty()) {
+    std::tie(row->second.tokens, row->second.keys) = std::move(spare_.back());
+    spare_.pop_back();
+  }
   return fresh ? &row->second : nullptr;
+}
+
+void RequestRows::erase(uint64_t request) {
+  constexpr size_t kSpare = 16;
+  const auto row = rows_.find(request);
+  if (row == rows_.end()) {
+    return;
+  }
+  if (spare_.size() < kSpare) {
+    row->second.tokens.clear();
+    row->second.keys.clear();
+    spare_.emplace_back(std::move(row->second.tokens), std::move(row->second.keys));
+  }
+  rows_.erase(row);
 }
 
 void RequestRows::digest(Digest& d) const noexcept {

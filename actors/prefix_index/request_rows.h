@@ -78,7 +78,7 @@ class RequestRows {
     const auto found = rows_.find(request);
     return found == rows_.end() ? nullptr : &found->second;
   }
-  void erase(uint64_t request) { rows_.erase(request); }
+  void erase(uint64_t request);
   bool full() const noexcept { return rows_.size() >= limit_; }
   size_t size() const noexcept { return rows_.size(); }
   auto begin() noexcept { return rows_.begin(); }
@@ -95,6 +95,8 @@ class RequestRows {
  private:
   uint32_t limit_;
   std::map<uint64_t, RequestRow> rows_;
+  // Buffers of rows that ended, for those to come: large ones would be mapped anew each time. No state.
+  std::vector<std::pair<std::vector<uint32_t>, std::vector<BlockKey>>> spare_;
 };
 
 }  // namespace troupe::prefix
