@@ -136,4 +136,7 @@ struct Fold {               # a block that was published before under the same k
   duplicate @3 :UInt32;     # to be freed
   canonical @4 :UInt32;     # to stand there instead; none: it was not accepted and stays private
 }
-struct Folded { folds @0 :List(Fold); }
+struct Folded {
+  folds @0 :List(Fold);
+  commit @1 :UInt64;        # the commit that named the duplicates; a handle given out since is another block
+}

@@ -65,6 +65,7 @@ struct Released {           # prefix_index -> allocator
   items @0 :List(Release);
   tier @1 :UInt8;           # the reclaim that this answers
   reclaim @2 :Bool;         # true: an answer to `reclaim` (items may be empty: nothing was evictable)
+  commit @3 :UInt64;        # last commit whose `publish` it knows of; a block named later is not meant
 }
 
 enum PurgeScope { none @0; tenant @1; domain @2; prefix @3; all @4; }

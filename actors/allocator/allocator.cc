@@ -63,7 +63,8 @@ uint32_t Allocator::new_block(uint8_t block_class, uint32_t after) {
   }
   next_id_hint_ = block + 1;
   BlockRow& row = rows_[block];
-  ++row.generation;
+  row.born = commits_;
+  row.named = 0;
   row.block_class = block_class;
   return block;
 }

@@ -52,9 +52,10 @@ class Allocator {
     uint32_t generation = 0;
   };
   struct BlockRow {
-    uint32_t refs = 0;        // table entries that name it
-    uint32_t generation = 0;  // of the handle: + 1 at each reuse
-    uint16_t in_flight = 0;   // operations on its slots
+    uint32_t refs = 0;       // table entries that name it
+    uint64_t born = 0;       // last commit before the handle was given out: tells its uses apart
+    uint64_t named = 0;      // last commit that named it to the index, 0: none
+    uint16_t in_flight = 0;  // operations on its slots
     uint8_t block_class = 0;
     bool indexed : 1 = false;     // the prefix index knows it, or is being told
     bool leaving : 1 = false;     // its device slot is free as soon as no table names it
@@ -129,6 +130,7 @@ class Allocator {
   void on_commit(wire::Commit::Reader commit, StepContext& cx);
   void on_folded(wire::Folded::Reader folded);
   void replace_in_tables(uint32_t index, uint32_t duplicate, uint32_t canonical);
+  void name(uint32_t block);
   void release_table(Sequence& sequence);
   // allocator_tiers.cc
   void on_place(wire::Place::Reader place, StepContext& cx);
@@ -141,6 +143,7 @@ class Allocator {
   bool take_slot(uint32_t block, Tier tier);
   void free_slot(uint32_t block, Tier tier, bool quarantine);
   void ref(uint32_t block) noexcept {
+    TROUPE_ASSERT(!ids_.is_free(block));
     const bool was = is_idle(block);
     ++rows_[block].refs;
     ++refs_total_;
@@ -200,6 +203,7 @@ class Allocator {
   uint32_t next_id_hint_ = 0;
   uint32_t next_slot_generation_ = 1;
   uint64_t refs_total_ = 0;
+  uint64_t commits_ = 0;        // number of the last commit
   uint64_t idle_granules_ = 0;  // device granules of blocks that could be evicted
   uint32_t peak_used_ = 0;      // device granules
   uint64_t used_tick_sum_ = 0;  // used granules x ticks / 2^10, for the mean

@@ -5,11 +5,12 @@
 
 namespace troupe {
 
-/// References of a step that waits for room: its hits are in use before they stand in a table.
+/// References of a step that waits for room: its hits, and the sources of its
+/// copies, are in use before they stand in a table.
 uint64_t Allocator::held_refs() const noexcept {
   uint64_t refs = 0;
   for (const NewRow& row : pending_.news) {
-    refs += row.in ? row.hits : 0;
+    refs += row.in ? row.hits + (row.partial_source != kNoBlock ? 1U : 0U) : 0;
   }
   return refs;
 }
@@ -51,6 +52,9 @@ Status Allocator::check() const {
     for (const NewRow& row : pending_.news) {
       for (uint32_t i = 0; row.in && i < row.hits; ++i) {
         ++refs[pending_.blocks[row.offset + i]];
+      }
+      if (row.in && row.partial_source != kNoBlock) {
+        ++refs[row.partial_source];
       }
     }
   }
@@ -119,7 +123,7 @@ Digest Allocator::digest() const noexcept {
       continue;
     }
     const BlockRow& row = rows_[block];
-    d.add(block).add(row.refs).add(row.generation).add(row.in_flight).add(row.indexed ? 1 : 0);
+    d.add(block).add(row.refs).add(row.born).add(row.in_flight).add(row.indexed ? 1 : 0);
     for (size_t t = 0; t < kTierCount; ++t) {
       if (has(block, static_cast<Tier>(t))) {
         d.add(t).add(place(block, static_cast<Tier>(t)).first);

@@ -10,6 +10,7 @@ void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
   // Ids are collected before any table is given back, so that a handle is not reused under the
   // frame.
   std::vector<uint32_t> sealed;
+  commits_ = commit.getNumber();
   struct Range {
     uint32_t first = 0;
     uint32_t count = 0;
@@ -28,14 +29,21 @@ void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
         std::min<uint32_t>(row.getSealed(), static_cast<uint32_t>(sequence.table.size()) * block);
     const bool ends = row.getEnding() != wire::Ending::RUNNING;
     const bool partial = ends && valid % block != 0;
-    const uint32_t end = valid / block + (partial ? 1 : 0);
+    uint32_t end = valid / block + (partial ? 1 : 0);
+    const auto bad =
+        std::find_if(sequence.table.begin() + std::min(sequence.published, end),
+                     sequence.table.begin() + end, [&](uint32_t b) { return rows_[b].quarantine; });
+    const auto good = static_cast<uint32_t>(bad - sequence.table.begin());
+    if (good < end) {
+      end = good;  // bytes known to be bad are no one else's to use
+    }
     ranges[i].first = sequence.published;
     if (end > sequence.published) {
       ranges[i].count = end - sequence.published;
-      ranges[i].last_tokens = partial ? valid % block : block;
+      ranges[i].last_tokens = end > valid / block ? valid % block : block;
       for (uint32_t b = sequence.published; b < end; ++b) {
         sealed.push_back(sequence.table[b]);
-        set_indexed(sequence.table[b], true);
+        name(sequence.table[b]);
       }
       sequence.published = end;
     }
@@ -62,6 +70,14 @@ void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
   });
 }
 
+/// The block is told to the index. Was its slot to go with its last table (a purge, a demotion that
+/// passed by a fork), the index has a new say in it.
+void Allocator::name(uint32_t block) {
+  set_indexed(block, true);
+  rows_[block].named = commits_;
+  rows_[block].leaving = false;
+}
+
 void Allocator::release_table(Sequence& sequence) {
   // Tail first: within one sequence the deepest block is the first to be reused.
   for (size_t i = sequence.table.size(); i > 0; --i) {
@@ -78,10 +94,13 @@ void Allocator::on_folded(wire::Folded::Reader folded) {
       ++stray_;
       continue;
     }
-    if (ids_.is_free(duplicate)) {
+    if (ids_.is_free(duplicate) || rows_[duplicate].born >= folded.getCommit()) {
       continue;  // two forks named it, and the first fold was all that there was to do
     }
     if (canonical == kNoBlock) {
+      if (rows_[duplicate].named > folded.getCommit()) {
+        continue;  // another fork has named it since: what the index says to that counts
+      }
       set_indexed(duplicate, false);  // not accepted: private to the tables that it stands in
       free_if_unused(duplicate);
       continue;

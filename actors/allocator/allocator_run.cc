@@ -119,6 +119,11 @@ void Allocator::run_step(StepContext& cx) {
   }
   give_back_ahead();  // a load found its slot there already
   send_run(cx);
+  for (const NewRow& row : pending_.news) {
+    if (row.in && row.partial_source != kNoBlock) {
+      unref(row.partial_source);  // the copy is on its way, before anything that reuses the slot
+    }
+  }
   pending_ = PendingStep{};
   const uint32_t reserve = config_.free_reserve;
   if (reserve > 0 && has_lower_tier() && pools_[0].free() < reserve && !reclaim_open_[0] &&

@@ -6,7 +6,7 @@
 namespace troupe {
 
 Status Allocator::save(StateSink& sink) const {
-  sink.u32(2);
+  sink.u32(3);
   for (const SlotPool& pool : pools_) {
     pool.save(sink);
   }
@@ -14,7 +14,8 @@ Status Allocator::save(StateSink& sink) const {
   for (uint32_t block = 0; block < rows_.size(); ++block) {
     const BlockRow& row = rows_[block];
     sink.u32(row.refs);
-    sink.u32(row.generation);
+    sink.u64(row.born);
+    sink.u64(row.named);
     sink.u32(row.in_flight);
     sink.u8(row.block_class);
     sink.u8(static_cast<uint8_t>((row.indexed ? 1 : 0) | (row.leaving ? 2 : 0) |
@@ -53,7 +54,7 @@ Status Allocator::save(StateSink& sink) const {
   for (const uint32_t v : {next_id_hint_, next_slot_generation_, peak_used_}) {
     sink.u32(v);
   }
-  for (const uint64_t v : {used_tick_sum_, copied_, evicted_, stray_}) {
+  for (const uint64_t v : {commits_, used_tick_sum_, copied_, evicted_, stray_}) {
     sink.u64(v);
   }
   sink.i64(used_since_.ns);
@@ -79,7 +80,8 @@ Status Allocator::load_blocks(StateSource& source) {
   for (uint32_t block = 0; block < rows_.size(); ++block) {
     BlockRow& row = rows_[block];
     row.refs = source.u32();
-    row.generation = source.u32();
+    row.born = source.u64();
+    row.named = source.u64();
     row.in_flight = static_cast<uint16_t>(source.u32());
     row.block_class = source.u8();
     const uint8_t flags = source.u8();
@@ -145,7 +147,8 @@ Status Allocator::load_waiting(StateSource& source) {
   for (const NewRow& row : pending_.news) {
     if (row.sequence >= sequences_.size() || row.block_class >= config_.class_tokens.size() ||
         static_cast<uint64_t>(row.offset) + row.hits > pending_.blocks.size() ||
-        row.on_device > row.hits) {
+        row.on_device > row.hits ||
+        (row.partial_source != kNoBlock && row.partial_source >= rows_.size())) {
       return corrupt("the waiting row of request " + std::to_string(row.request) +
                      " is out of range");
     }
@@ -168,9 +171,9 @@ Status Allocator::load_waiting(StateSource& source) {
 }
 
 Status Allocator::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 2) {
+  if (const uint32_t schema = source.u32(); schema != 3) {
     return Status(Code::kUnsupported,
-                  "allocator: state schema " + std::to_string(schema) + ", not 2");
+                  "allocator: state schema " + std::to_string(schema) + ", not 3");
   }
   for (SlotPool& pool : pools_) {
     TROUPE_TRY(pool.load(source));
@@ -183,7 +186,7 @@ Status Allocator::load(StateSource& source) {
   for (uint32_t* v : {&next_id_hint_, &next_slot_generation_, &peak_used_}) {
     *v = source.u32();
   }
-  for (uint64_t* v : {&used_tick_sum_, &copied_, &evicted_, &stray_}) {
+  for (uint64_t* v : {&commits_, &used_tick_sum_, &copied_, &evicted_, &stray_}) {
     *v = source.u64();
   }
   used_since_.ns = source.i64();

@@ -47,6 +47,9 @@ void Allocator::on_reserve(wire::Step::Reader step, StepContext& cx) {
     for (uint32_t i = 0; i < r.hits; ++i) {
       ref(pending_.blocks[r.offset + i]);
     }
+    if (r.partial_source != kNoBlock) {
+      ref(r.partial_source);
+    }
     pending_.news.push_back(r);
   }
   try_step(cx);
@@ -198,6 +201,9 @@ void Allocator::make_room_for_runs(bool may_ask, StepContext& cx) {
 void Allocator::drop_new(NewRow& row) {
   for (uint32_t i = row.hits; i > 0; --i) {
     unref(pending_.blocks[row.offset + i - 1]);
+  }
+  if (row.partial_source != kNoBlock) {
+    unref(row.partial_source);
   }
   row.in = 0;
 }

@@ -79,6 +79,9 @@ void Allocator::on_released(wire::Released::Reader released, StepContext& cx) {
     }
     note_idle(block, was);
     const auto tier = static_cast<Tier>(item.getTier());
+    if (row.named > released.getCommit() && tier == Tier::kDevice && !item.getKept()) {
+      continue;  // a fork has published it again, on top of what the index knew then
+    }
     if (!item.getKept() && has(block, tier)) {
       if (tier == Tier::kDevice && row.refs > 0) {
         // Tables still use it (a purge, a load that failed): it goes with the last of them.
@@ -89,7 +92,7 @@ void Allocator::on_released(wire::Released::Reader released, StepContext& cx) {
         free_slot(block, tier, item.getQuarantine());
       }
     }
-    if (item.getGone()) {
+    if (item.getGone() && row.named <= released.getCommit()) {
       set_indexed(block, false);
     }
     free_if_unused(block);

@@ -107,6 +107,10 @@ class PrefixIndex {
     bool quarantine = false;
     bool kept = false;
   };
+  struct KeptBack {  // a purged block that steps on their way name
+    uint32_t rows = 0;
+    std::vector<Leave> leaves;
+  };
 
   uint32_t block_tokens(const Row& row) const noexcept {
     return config_.class_tokens[row.block_class()];
@@ -141,7 +145,7 @@ class PrefixIndex {
   void forget_loads(Row& row, size_t count);
   void end_row(Row& row, wire::CommitRow::Reader in, StepContext& cx);
   void swap_out(uint32_t anchor, StepContext& cx);
-  void send_folds(StepContext& cx);
+  void send_folds(uint64_t commit, StepContext& cx);
   void send_replies(wire::Commit::Reader commit, StepContext& cx);
   // prefix_index_residence.cc: blocks leave and change tiers
   void on_unlink(wire::Unlink::Reader unlink, StepContext& cx);
@@ -159,6 +163,9 @@ class PrefixIndex {
   /// Takes blocks (children before parents, closed under descendants) out of the tree.
   void remove_blocks(const std::vector<uint32_t>& blocks, uint8_t quarantine_tier);
   void detach_rows(const std::vector<uint32_t>& sorted);
+  std::vector<Leave>& leaves_of(uint32_t block);
+  void keep_back(Row& row, uint32_t block);
+  void step_came_back(Row& row, bool ran);
   void send_released(uint8_t tier, bool reclaim, StepContext& cx);
   // prefix_index_control.cc: purge, status, waking
   void on_purge(wire::Purge::Reader purge, StepContext& cx);
@@ -177,6 +184,7 @@ class PrefixIndex {
   prefix::RequestRows rows_;
   std::map<PendingKey, uint64_t> pending_;  // block content -> request that computes it
   std::map<uint32_t, uint64_t> loads_;      // block that is being loaded -> request
+  std::map<uint32_t, KeptBack> kept_back_;  // block -> its releases, until those steps came back
   uint64_t published_ = 0;                  // number of the last commit that came through
   Batch batch_;                             // step 0: none is held back
   uint32_t waiting_ = 0;                    // rows told to wait

@@ -174,6 +174,9 @@ void PrefixIndex::match_batch(StepContext& cx) {
     news_.push_back(
         {in, found, row->listed(), fork_tokens(*row, in.total), std::min(in.budget, left)});
   }
+  for (const NewOut& out : news_) {
+    rows_.find(out.in.request)->riding = load;
+  }
   events_.flush(cx.out);
   const bool empty = news_.empty() && batch_.rows.empty();
   if (empty || !held_.empty() || !gone_.empty()) {

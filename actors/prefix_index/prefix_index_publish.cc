@@ -31,6 +31,7 @@ void PrefixIndex::on_publish(wire::Commit::Reader commit, StepContext& cx) {
                           in.getFirstBlock() + static_cast<uint32_t>(i), blocks[i], kNoBlock});
       }
     } else {
+      step_came_back(*row, in.getSequence() != kNoSequence);
       append_content(*row, in, tokens.first(t), keys.first(k));
       publish_row(*row, in, blocks.first(b));
       if (in.getEnding() == wire::Ending::RUNNING) {
@@ -44,7 +45,7 @@ void PrefixIndex::on_publish(wire::Commit::Reader commit, StepContext& cx) {
     keys = keys.subspan(k);
     blocks = blocks.subspan(b);
   }
-  send_folds(cx);
+  send_folds(commit.getNumber(), cx);
   events_.flush(cx.out);
   send_released(0, false, cx);
   send_replies(commit, cx);
@@ -128,6 +129,7 @@ bool PrefixIndex::accept(Row& row, const Arrival& a) {
                     row.listed() > row.full_keys && config_.publish_partial;
   const size_t begin = static_cast<size_t>(a.index) * block;
   if (row.cut || !(full || tail) || a.index > row.used || !tree_.known(a.block) ||
+      tree_.doomed(a.block) || kept_back_.count(a.block) != 0 ||  // purged, not yet released
       (!row.opaque() && begin + a.count > row.tokens.size())) {
     return false;
   }
@@ -255,12 +257,18 @@ void PrefixIndex::swap_out(uint32_t anchor, StepContext& cx) {
   }
 }
 
-void PrefixIndex::send_folds(StepContext& cx) {
+void PrefixIndex::send_folds(uint64_t commit, StepContext& cx) {
+  // What one fork could not publish another of the same commit may have.
+  std::erase_if(folds_, [&](const Fold& fold) {
+    return fold.canonical == kNoBlock && tree_.live(fold.duplicate);
+  });
   if (folds_.empty()) {
     return;
   }
   cx.out.send(Kind::FOLDED, folds_.size() * 4 + 2, [&](wire::Message::Builder m) {
-    auto list = m.initFolded().initFolds(static_cast<unsigned>(folds_.size()));
+    auto folded = m.initFolded();
+    folded.setCommit(commit);
+    auto list = folded.initFolds(static_cast<unsigned>(folds_.size()));
     for (unsigned i = 0; i < folds_.size(); ++i) {
       list[i].setRequest(folds_[i].request);
       list[i].setSequence(folds_[i].sequence);

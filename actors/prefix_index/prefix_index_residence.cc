@@ -3,6 +3,7 @@
 #include "actors/prefix_index/prefix_index.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe {
 
@@ -66,6 +67,10 @@ void PrefixIndex::on_settle(wire::Settle::Reader settle, StepContext& cx) {
 
 void PrefixIndex::settle_one(wire::Settlement::Reader item) {
   const uint32_t block = item.getBlock();
+  if (item.getOutcome() == wire::Outcome::COPIED && tree_.known(block) &&
+      item.getTo() < kTierCount && tree_.on(block, item.getTo())) {
+    return;  // late word of a load that a publish has settled; what moves the block now is another
+  }
   if (tree_.doomed(block)) {
     settle_doomed(block, item.getTo());
     return;
@@ -174,7 +179,6 @@ void PrefixIndex::settle_leaving(wire::Settlement::Reader item) {
 }
 
 void PrefixIndex::settle_copied(uint32_t block, uint8_t to) {
-  const bool fresh = !tree_.on(block, to);
   if (tree_.motion(block) == Motion::kLoading) {
     tree_.set_motion(block, Motion::kNone);
   } else if (tree_.motion(block) != Motion::kNone) {
@@ -183,9 +187,6 @@ void PrefixIndex::settle_copied(uint32_t block, uint8_t to) {
     tree_.set_motion(block, Motion::kNone);
   }
   releases_.push_back({block, to, false, false, true});
-  if (!fresh) {
-    return;
-  }
   if (to == 0 && tree_.parent(block) != kNoBlock && !tree_.on(tree_.parent(block), 0)) {
     drop_load(block);  // its parent did not come up, so neither does it
     releases_.back().kept = false;
@@ -244,8 +245,11 @@ void PrefixIndex::settle_lost(wire::Settlement::Reader item) {
 void PrefixIndex::settle_doomed(uint32_t block, uint8_t to) {
   const uint8_t mask = tree_.mask(block);
   tree_.forget_doomed(block);
+  for (auto& [id, row] : rows_) {
+    std::erase(row.doomed_loads, block);
+  }
   if (to < kTierCount && ((mask >> to) & 1U) == 0) {
-    releases_.push_back({block, to, false, false, false});
+    leaves_of(block).push_back({block, to, false, false, false});
   }
   release_all(block, mask, kTierCount);
 }
@@ -255,9 +259,39 @@ void PrefixIndex::release_all(uint32_t block, uint8_t mask, uint8_t quarantine_t
   for (uint8_t tier = kTierCount; tier-- > 0;) {
     if (((mask >> tier) & 1U) != 0) {
       const bool last = (mask & ((1U << tier) - 1U)) == 0;
-      releases_.push_back({block, tier, last, tier == quarantine_tier, false});
+      leaves_of(block).push_back({block, tier, last, tier == quarantine_tier, false});
     }
   }
+}
+
+/// Where a release of the block belongs: with those of this step, or with those that wait.
+std::vector<PrefixIndex::Leave>& PrefixIndex::leaves_of(uint32_t block) {
+  const auto kept = kept_back_.find(block);
+  return kept == kept_back_.end() ? releases_ : kept->second.leaves;
+}
+
+void PrefixIndex::keep_back(Row& row, uint32_t block) {
+  row.kept_back.push_back(block);
+  ++kept_back_[block].rows;
+}
+
+/// The allocator has seen the row's step: what was purged under it may be released now.
+void PrefixIndex::step_came_back(Row& row, bool ran) {
+  row.riding = false;
+  const std::vector<uint32_t> loads = std::exchange(row.doomed_loads, {});
+  for (const uint32_t block : loads) {
+    if (!ran) {  // and nothing was loaded, so no word of it comes
+      settle_doomed(block, kTierCount);
+    }
+  }
+  for (const uint32_t block : row.kept_back) {
+    const auto kept = kept_back_.find(block);
+    if (--kept->second.rows == 0) {
+      releases_.insert(releases_.end(), kept->second.leaves.begin(), kept->second.leaves.end());
+      kept_back_.erase(kept);
+    }
+  }
+  row.kept_back.clear();
 }
 
 void PrefixIndex::remove_blocks(const std::vector<uint32_t>& blocks, uint8_t quarantine_tier) {
@@ -302,6 +336,9 @@ void PrefixIndex::detach_rows(const std::vector<uint32_t>& sorted) {
   for (auto& [id, row] : rows_) {
     if (row.partial_source != kNoBlock && going(row.partial_source)) {
       tree_.unlease(row.partial_source);
+      if (row.riding) {
+        keep_back(row, row.partial_source);
+      }
       row.partial_source = kNoBlock;
     }
     size_t loads = row.loading.size();
@@ -309,9 +346,16 @@ void PrefixIndex::detach_rows(const std::vector<uint32_t>& sorted) {
       --loads;
     }
     const bool cut_below = loads > 0;
+    if (row.riding) {
+      row.doomed_loads.insert(row.doomed_loads.end(), row.loading.begin(),
+                              row.loading.begin() + static_cast<ptrdiff_t>(loads));
+    }
     forget_loads(row, loads);
     uint32_t anchor = row.anchor;
     while (anchor != kNoBlock && going(anchor)) {
+      if (row.riding) {
+        keep_back(row, anchor);
+      }
       anchor = tree_.parent(anchor);
     }
     const bool moved_up = anchor != row.anchor;
@@ -343,6 +387,7 @@ void PrefixIndex::send_released(uint8_t tier, bool reclaim, StepContext& cx) {
     cx.out.send(Kind::RELEASED, n * 2 + 2, [&](wire::Message::Builder m) {
       auto released = m.initReleased();
       released.setTier(tier);
+      released.setCommit(published_);
       released.setReclaim(reclaim && last);
       auto items = released.initItems(static_cast<unsigned>(n));
       for (unsigned i = 0; i < n; ++i) {

@@ -35,6 +35,7 @@ Status PrefixIndex::check() const {
   uint32_t waiting = 0;
   size_t pending = 0;
   size_t loads = 0;
+  std::map<uint32_t, uint32_t> kept_back;
   for (const auto& [id, row] : rows_) {
     const auto bad = [&, id = id](const std::string& what) {
       return Status(Code::kInternal, "prefix_index: request " + std::to_string(id) + " " + what);
@@ -42,6 +43,9 @@ Status PrefixIndex::check() const {
     waiting += row.waiting ? 1 : 0;
     pending += row.pending ? 1 : 0;
     loads += row.loading.size();
+    for (const uint32_t block : row.kept_back) {
+      ++kept_back[block];
+    }
     if (row.partial_source != kNoBlock) {
       ++leases[row.partial_source];
     }
@@ -84,6 +88,18 @@ Status PrefixIndex::check() const {
                                        std::to_string(loads) + " loads, " +
                                        std::to_string(loads_.size()) + " registered");
   }
+  if (kept_back.size() != kept_back_.size()) {
+    return Status(Code::kInternal, "prefix_index: " + std::to_string(kept_back_.size()) +
+                                       " blocks are kept back, rows name " +
+                                       std::to_string(kept_back.size()));
+  }
+  for (const auto& [block, kept] : kept_back_) {
+    if (tree_.live(block) || kept_back[block] != kept.rows) {
+      return Status(Code::kInternal, "prefix_index: block " + std::to_string(block) +
+                                         " is kept back for " + std::to_string(kept.rows) +
+                                         " rows, that is not so");
+    }
+  }
   uint64_t total = 0;
   for (const auto& [block, count] : leases) {
     total += count;
@@ -100,9 +116,20 @@ Status PrefixIndex::check() const {
 }
 
 Status PrefixIndex::save(StateSink& sink) const {
-  sink.u32(1);
+  sink.u32(2);
   tree_.save(sink);
   rows_.save(sink);
+  sink.u64(kept_back_.size());
+  for (const auto& [block, kept] : kept_back_) {
+    sink.u32(block);
+    sink.u32(kept.rows);
+    sink.u64(kept.leaves.size());
+    for (const Leave& leave : kept.leaves) {
+      sink.u8(leave.tier);
+      sink.u8(static_cast<uint8_t>((leave.gone ? 1 : 0) | (leave.quarantine ? 2 : 0) |
+                                   (leave.kept ? 4 : 0)));
+    }
+  }
   for (const uint64_t v :
        {published_, waits_, folded_, refused_, mismatched_, stray_, batch_.step, batch_.commits}) {
     sink.u64(v);
@@ -113,12 +140,25 @@ Status PrefixIndex::save(StateSink& sink) const {
 }
 
 Status PrefixIndex::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 1) {
+  if (const uint32_t schema = source.u32(); schema != 2) {
     return Status(Code::kUnsupported,
-                  "prefix_index: state schema " + std::to_string(schema) + ", not 1");
+                  "prefix_index: state schema " + std::to_string(schema) + ", not 2");
   }
   TROUPE_TRY(tree_.load(source));
   TROUPE_TRY(rows_.load(source));
+  kept_back_.clear();
+  const uint64_t kept_blocks = source.u64();
+  for (uint64_t i = 0; i < kept_blocks && source.status(); ++i) {
+    const uint32_t block = source.u32();
+    KeptBack& kept = kept_back_[block];
+    kept.rows = source.u32();
+    const uint64_t leaves = source.u64();
+    for (uint64_t k = 0; k < leaves && source.status(); ++k) {
+      const uint8_t tier = source.u8();
+      const uint8_t flags = source.u8();
+      kept.leaves.push_back({block, tier, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0});
+    }
+  }
   for (uint64_t* v : {&published_, &waits_, &folded_, &refused_, &mismatched_, &stray_,
                       &batch_.step, &batch_.commits}) {
     *v = source.u64();

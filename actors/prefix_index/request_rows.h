@@ -47,6 +47,13 @@ struct RequestRow {
   bool cut = false;                    // its path was broken: nothing more is published
   std::vector<uint32_t> loading;
 
+  // Its step went by way of tiering and has not come back by `publish`: a release could overtake
+  // it. What was purged under it meanwhile: blocks whose release waits for that publish, and loads
+  // that nobody reports when the step is left before it runs.
+  bool riding = false;
+  std::vector<uint32_t> kept_back;
+  std::vector<uint32_t> doomed_loads;
+
   // Waiting. At most one of the two is set.
   bool waiting = false;
   uint64_t waits_request = 0;       // another request computes the next missing block

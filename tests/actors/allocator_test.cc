@@ -174,6 +174,37 @@ TEST_CASE("a partial source is copied into the block behind the hits") {
   CHECK(view.rows[0].partial == 3);
 }
 
+TEST_CASE(
+    "the source of a copy stays while its step waits for room, whatever is purged meanwhile") {
+  for (const bool tail : {false, true}) {
+    AllocatorWorld w(config(4));
+    w.reserve({}, {{1, 0, 7}});
+    w.commit({{1, 0, 7}});  // blocks 0 and 1, the last one partial
+    const auto idle = serve(w, 2, 2);
+    NewIn in{3, 0, 12, {0}};
+    if (tail) {
+      in.hits = {0, 1};
+      in.hit_tokens = 7;
+      in.last_partial = 3;
+    } else {
+      in.partial_source = 1;
+      in.partial_tokens = 3;
+    }
+    CHECK(reclaim_of(w.reserve({}, {in})) == 2);
+    w.released({{1}, {0}}, false);  // a purge
+    REQUIRE(w.h.core.check().is_ok());
+    const auto view = run_of(w.released({{idle[1]}, {idle[0]}}));
+    REQUIRE(view.rows.size() == 1);
+    REQUIRE(view.cows.size() == 1);
+    CHECK(view.cows[0].source == 1);
+    CHECK(view.rows[0].slots[0] == 0);
+    CHECK(view.rows[0].slots[1] != 1);
+    REQUIRE(w.h.core.check().is_ok());
+    CHECK(w.h.core.pool(Tier::kDevice).used() ==
+          3);  // the source went when its copy was on its way
+  }
+}
+
 TEST_CASE("a fork shares its parent's blocks; the one it writes into is copied") {
   AllocatorWorld w(config(16));
   w.reserve({}, {{1, 0, 10}});
@@ -209,6 +240,54 @@ TEST_CASE("a duplicate is folded: the canonical block takes its place in every f
   for (const PlanView& row : view.rows) {
     CHECK(row.first == 0);  // the engine is told of the change
     CHECK(row.blocks[0] == canonical[0]);
+  }
+}
+
+TEST_CASE("a fold that comes late means the block of then, not the one that has its handle now") {
+  AllocatorWorld w(config(16));
+  const auto canonical = serve(w, 1, 1);
+  w.reserve({}, {{2, 0, 8}});
+  NewIn in{3, 1, 9};
+  in.parent = 0;
+  in.fork_tokens = 8;
+  const uint32_t duplicate = run_of(w.reserve({{2, 0, 8, 1}}, {in})).rows[1].blocks[0];
+  w.commit({{2, 0, 4, wire::Ending::RUNNING}});
+  const uint64_t first = w.commits;
+  w.commit({{3, 1, 4, wire::Ending::RUNNING}});
+  const uint64_t second = w.commits;
+  w.folded({{2, 0, 0, duplicate, canonical[0]}}, first);
+  // The handle is given out again before the other fork's fold is here.
+  std::vector<uint32_t> blocks;
+  const auto view = run_of(w.reserve({}, {{4, 2, 12 * kBlock}}));
+  const auto& table = view.rows.at(0).blocks;
+  REQUIRE(std::find(table.begin(), table.end(), duplicate) != table.end());
+  const auto index =
+      static_cast<uint32_t>(std::find(table.begin(), table.end(), duplicate) - table.begin());
+  w.folded({{3, 1, index, duplicate, canonical[0]}}, second);
+  CHECK(run_of(w.reserve({{4, 2, 12 * kBlock - 1, 1}}, {})).rows[0].blocks.empty());
+  REQUIRE(w.h.core.check().is_ok());
+}
+
+TEST_CASE("a purged block that a fork publishes again is the index's again") {
+  for (const bool crossed : {false, true}) {
+    AllocatorWorld w(config(16));
+    w.reserve({}, {{1, 0, 8}});
+    NewIn in{2, 1, 9};
+    in.parent = 0;
+    in.fork_tokens = 8;
+    w.reserve({{1, 0, 8, 1}}, {in});
+    w.commit({{1, 0, 4, wire::Ending::RUNNING}});
+    const uint64_t before = w.commits;
+    if (crossed) {  // the purge saw the first publish only
+      w.commit({{2, 1, 4, wire::Ending::RUNNING}});
+      w.released({{0}}, false, 0, before);
+    } else {
+      w.released({{0}}, false);
+      w.commit({{2, 1, 4, wire::Ending::RUNNING}});
+    }
+    w.commit({{1, 0, 4, wire::Ending::CANCELLED}, {2, 1, 4, wire::Ending::CANCELLED}});
+    CHECK(w.h.core.pool(Tier::kDevice).used() == 1);  // idle, for the next that hits it
+    REQUIRE(w.h.core.check().is_ok());
   }
 }
 

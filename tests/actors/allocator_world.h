@@ -149,9 +149,11 @@ class AllocatorWorld {
       }
     });
   }
-  std::vector<Sent> folded(const std::vector<FoldIn>& folds) {
+  std::vector<Sent> folded(const std::vector<FoldIn>& folds, uint64_t commit = 0) {
     return h.give(Tick{++now}, [&](wire::Message::Builder m) {
-      auto list = m.initFolded().initFolds(static_cast<unsigned>(folds.size()));
+      auto folded = m.initFolded();
+      folded.setCommit(commit == 0 ? commits : commit);
+      auto list = folded.initFolds(static_cast<unsigned>(folds.size()));
       for (unsigned i = 0; i < folds.size(); ++i) {
         list[i].setRequest(folds[i].request);
         list[i].setSequence(folds[i].sequence);
@@ -162,9 +164,10 @@ class AllocatorWorld {
     });
   }
   std::vector<Sent> released(const std::vector<ReleaseIn>& items, bool reclaim = true,
-                             uint8_t tier = 0) {
+                             uint8_t tier = 0, uint64_t commit = 0) {
     return h.give(Tick{++now}, [&](wire::Message::Builder m) {
       auto released = m.initReleased();
+      released.setCommit(commit == 0 ? commits : commit);
       released.setTier(tier);
       released.setReclaim(reclaim);
       auto list = released.initItems(static_cast<unsigned>(items.size()));

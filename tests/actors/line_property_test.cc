@@ -20,6 +20,7 @@ struct LineCase {
   uint32_t faults = 0;  // in 1000 copies
   uint32_t reserve = 0;
   bool swap = false;
+  uint32_t purges = 0;  // in 10000 turns
   std::vector<uint32_t> class_granules = {1};
   int requests = 250;
 };
@@ -52,6 +53,9 @@ class Line {
       }
       if (!live_.empty() && rng_.chance(1, 400)) {
         cancel();
+      }
+      if (case_.purges != 0 && rng_.chance(case_.purges, 10000)) {
+        purge();
       }
       const bool any = dispatcher_.deliver([&](wire::Message::Reader m) { on_client(m); });
       if (!any || rng_.chance(1, 30)) {
@@ -171,6 +175,16 @@ class Line {
     live.cancelled = true;
     dispatcher_.post(Kind::CANCEL, 0,
                      [&, t = ticket](wire::Message::Builder m) { m.initCancel().setTicket(t); });
+  }
+  void purge() {
+    dispatcher_.post(Kind::CONTROL, 8, [&](wire::Message::Builder m) {
+      auto control = m.initControl();
+      control.setControl(++controls_);
+      auto purge = control.initPurge();
+      const uint64_t domain = rng_.below(3);
+      purge.setScope(domain < 2 ? wire::PurgeScope::DOMAIN : wire::PurgeScope::ALL);
+      purge.setId(domain);
+    });
   }
   void advance() {
     dispatcher_.post(Kind::ADVANCE, 0,
@@ -369,6 +383,7 @@ class Line {
   uint64_t verified_ = 0;
   std::map<std::string, uint64_t> gauges_;
   uint64_t answers_ = 0;
+  uint64_t controls_ = 10;
 };
 
 /// Runs `seeds` cases and adds up what happened in them.
@@ -425,6 +440,17 @@ TEST_CASE("copies that fail cost time, never a wrong byte or a lost request") {
     c.swap = c.seed % 3 == 0;
   });
   happened(sums, {"tiering.lost", "tiering.loaded", "allocator.quarantined"});
+}
+
+TEST_CASE("a purge at any moment: nobody reads a block that was given away under a step") {
+  const auto sums = run_cases(10, [](LineCase& c) {
+    c.host = 20;
+    c.disk = c.seed % 2 == 0 ? 30 : 0;
+    c.swap = c.seed % 3 == 0;
+    c.faults = c.seed % 5 == 0 ? 100 : 0;
+    c.purges = 50;
+  });
+  happened(sums, {"purged.blocks", "purged.detached", "tiering.loaded", "verified"});
 }
 
 TEST_CASE("blocks of two sizes in one pool") {

@@ -322,6 +322,24 @@ TEST_CASE("a preempted sequence's blocks are offered for demotion, its row stays
   CHECK(w.hits[0].device == 0);
 }
 
+TEST_CASE("late word of a load leaves alone what moves the block since") {
+  IndexWorld w(config(3));
+  const Tokens tokens = prompt(12, 1);
+  const auto path = w.serve(ask(1, tokens));
+  w.unlink(0, {path[2]});
+  w.settle({{path[2], 0, 1, wire::Outcome::MOVED}}, true);
+  w.admit(ask(2, tokens));
+  w.match({2}, 12);
+  w.publish({{2, 3, {40}, wire::Ending::PREEMPT_SWAP, 0, {}, {}, 0, 0}});
+  REQUIRE(w.h.core.tree().on(path[2], 0));
+  REQUIRE(w.h.core.tree().motion(path[2]) == prefix::leaving(0));
+  const auto sent = w.settle({{path[2], 1, 0, wire::Outcome::COPIED}});
+  CHECK(releases_of(sent).empty());
+  CHECK(events_of(sent).empty());
+  CHECK(w.h.core.tree().motion(path[2]) == prefix::leaving(0));
+  CHECK(events_of(w.settle({{path[2], 0, 1, wire::Outcome::MOVED}})) == Lines{"remove 0: 2"});
+}
+
 TEST_CASE("purge takes a tenant's blocks from all tiers, leaves users their bytes, and says so") {
   IndexWorld w(config(3));
   Ask a = ask(1, prompt(12, 1));
@@ -353,6 +371,40 @@ TEST_CASE("purge takes a tenant's blocks from all tiers, leaves users their byte
   CHECK(w.h.core.tree().live_blocks() == 2);
   // The user goes on with what it has, publishes nothing more, and leaves in peace.
   CHECK(events_of(w.publish({{3, 2, {}}})).empty());
+}
+
+TEST_CASE("a purge keeps back what a step with loads names until the step has come back") {
+  const auto purge_all = [](IndexWorld& w) {
+    return w.h.give(
+        Tick{9}, [](wire::Message::Builder m) { m.initPurge().setScope(wire::PurgeScope::ALL); });
+  };
+  for (const bool dropped : {false, true}) {
+    IndexWorld w(config(3));
+    const Tokens tokens = prompt(12, 1);
+    const auto path = w.serve(ask(1, tokens));
+    const auto other = w.serve(ask(2, prompt(8, 2)));
+    w.unlink(0, {path[2]});
+    w.settle({{path[2], 0, 1, wire::Outcome::MOVED}}, true);
+    w.admit(ask(3, tokens));
+    REQUIRE(kinds(w.match({3}, 12)).back() == Kind::LOAD);  // travels by way of tiering
+    CHECK(releases_of(purge_all(w)) ==
+          Lines{std::to_string(other[1]) + " 0 gone", std::to_string(other[0]) + " 0 gone"});
+    if (dropped) {  // nothing was loaded: no word of it comes from tiering
+      const auto sent = w.publish({{3, 0, {}, wire::Ending::CANCELLED, 0, {}, {}, 0, kNoSequence}});
+      CHECK(releases_of(sent) == Lines{"2 1 gone", "1 0 gone", "0 0 gone"});
+    } else {
+      CHECK(releases_of(w.settle({{path[2], 1, 0, wire::Outcome::COPIED}})) ==
+            Lines{"2 0", "2 1 gone"});
+      CHECK(releases_of(w.publish({{3, 3, {}}})) == Lines{"1 0 gone", "0 0 gone"});
+    }
+    REQUIRE(w.h.core.check().is_ok());
+  }
+  // A step without loads goes to the allocator on the same way as the release behind it.
+  IndexWorld w(config(3));
+  w.serve(ask(1, prompt(8, 1)));
+  w.admit(ask(2, prompt(8, 1)));
+  REQUIRE(kinds(w.match({2}, 8)).back() == Kind::RESERVE);
+  CHECK(releases_of(purge_all(w)) == Lines{"1 0 gone", "0 0 gone"});
 }
 
 TEST_CASE("a lookup waits for the publish that was sent before it") {
