@@ -104,7 +104,13 @@ class Allocator {
   };
 
   // allocator_check.cc
+  struct Census {  // of the granules, by tier: how many blocks hold, and which are not free
+    std::array<uint64_t, kTierCount> used{};
+    std::array<std::vector<bool>, kTierCount> taken;
+  };
   uint64_t held_refs() const noexcept;
+  std::vector<uint32_t> count_refs() const;
+  Status check_block(uint32_t block, uint32_t refs, Census& census) const;
   // allocator_state.cc
   Status load_blocks(StateSource& source);
   Status load_waiting(StateSource& source);

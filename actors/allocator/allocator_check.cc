@@ -40,8 +40,8 @@ Status Allocator::check_quick() const {
                                            std::to_string(unexpected_.count + stray_));
 }
 
-Status Allocator::check() const {
-  TROUPE_TRY(check_quick());
+/// How many tables, and rows of a step that waits, name each block.
+std::vector<uint32_t> Allocator::count_refs() const {
   std::vector<uint32_t> refs(rows_.size(), 0);
   for (const Sequence& sequence : sequences_) {
     for (const uint32_t block : sequence.table) {
@@ -58,53 +58,65 @@ Status Allocator::check() const {
       }
     }
   }
-  std::array<uint64_t, kTierCount> used{};
-  std::array<std::vector<bool>, kTierCount> taken;
+  return refs;
+}
+
+/// One block's own facts; marks its granules in `census`.
+Status Allocator::check_block(uint32_t block, uint32_t refs, Census& census) const {
+  const BlockRow& row = rows_[block];
+  const std::string name = "allocator: block " + std::to_string(block);
+  if (refs != row.refs) {
+    return Status(Code::kInternal, name + " stands in " + std::to_string(refs) +
+                                       " tables, its count is " + std::to_string(row.refs));
+  }
+  const bool unused = row.refs == 0 && !row.indexed && row.in_flight == 0;
+  if (unused != ids_.is_free(block)) {
+    return Status(Code::kInternal,
+                  name + (unused ? " is used by nobody and not free" : " is free and still used"));
+  }
+  for (size_t t = 0; t < kTierCount; ++t) {
+    if (!has(block, static_cast<Tier>(t))) {
+      continue;
+    }
+    census.used[t] += granules_of(block);
+    const uint32_t first = place(block, static_cast<Tier>(t)).first;
+    for (uint32_t g = first; g < first + granules_of(block); ++g) {
+      if (g >= census.taken[t].size() || census.taken[t][g]) {
+        return Status(Code::kInternal, name + " holds granule " + std::to_string(g) + " of tier " +
+                                           std::to_string(t) +
+                                           ", which is free or another block's");
+      }
+      census.taken[t][g] = true;
+    }
+    if (unused) {
+      return Status(Code::kInternal, name + " is free and has a slot");
+    }
+  }
+  // A new row's hit may lie lower until its step runs.
+  if (row.refs > 0 && !has(block, Tier::kDevice) && pending_.step == 0) {
+    return Status(Code::kInternal, name + " stands in a table without a device slot");
+  }
+  return Status::ok();
+}
+
+Status Allocator::check() const {
+  TROUPE_TRY(check_quick());
+  const std::vector<uint32_t> refs = count_refs();
+  Census census;
   for (size_t t = 0; t < kTierCount; ++t) {
     TROUPE_TRY(pools_[t].check());
-    taken[t] = pools_[t].free_map();
+    census.taken[t] = pools_[t].free_map();
   }
   uint64_t idle = 0;
   uint64_t total = 0;
   for (uint32_t block = 0; block < rows_.size(); ++block) {
-    const BlockRow& row = rows_[block];
-    const std::string name = "allocator: block " + std::to_string(block);
-    if (refs[block] != row.refs) {
-      return Status(Code::kInternal, name + " stands in " + std::to_string(refs[block]) +
-                                         " tables, its count is " + std::to_string(row.refs));
-    }
-    total += row.refs;
-    const bool unused = row.refs == 0 && !row.indexed && row.in_flight == 0;
-    if (unused != ids_.is_free(block)) {
-      return Status(Code::kInternal, name + (unused ? " is used by nobody and not free"
-                                                    : " is free and still used"));
-    }
-    for (size_t t = 0; t < kTierCount; ++t) {
-      if (has(block, static_cast<Tier>(t))) {
-        used[t] += granules_of(block);
-        const uint32_t first = place(block, static_cast<Tier>(t)).first;
-        for (uint32_t g = first; g < first + granules_of(block); ++g) {
-          if (g >= taken[t].size() || taken[t][g]) {
-            return Status(Code::kInternal, name + " holds granule " + std::to_string(g) +
-                                               " of tier " + std::to_string(t) +
-                                               ", which is free or another block's");
-          }
-          taken[t][g] = true;
-        }
-        if (unused) {
-          return Status(Code::kInternal, name + " is free and has a slot");
-        }
-      }
-    }
-    // A new row's hit may lie lower until its step runs.
-    if (row.refs > 0 && !has(block, Tier::kDevice) && pending_.step == 0) {
-      return Status(Code::kInternal, name + " stands in a table without a device slot");
-    }
+    TROUPE_TRY(check_block(block, refs[block], census));
+    total += rows_[block].refs;
     idle += is_idle(block) ? granules_of(block) : 0;
   }
   for (size_t t = 0; t < kTierCount; ++t) {
-    if (used[t] != pools_[t].used()) {
-      return Status(Code::kInternal, "allocator: blocks hold " + std::to_string(used[t]) +
+    if (census.used[t] != pools_[t].used()) {
+      return Status(Code::kInternal, "allocator: blocks hold " + std::to_string(census.used[t]) +
                                          " granules of tier " + std::to_string(t) +
                                          ", the pool counts " + std::to_string(pools_[t].used()));
     }

@@ -178,6 +178,9 @@ class PrefixIndex {
   void start_waiting(Row& row);
   void stop_waiting(Row& row);
   void send_ready(StepContext& cx);
+  // prefix_index_state.cc
+  Status check_row(uint64_t id, const Row& row) const;
+  Status check_holds() const;
 
   Config config_;
   prefix::BlockTree tree_;

@@ -28,65 +28,47 @@ Status PrefixIndex::check_quick() const {
   return Status::ok();
 }
 
-Status PrefixIndex::check() const {
-  TROUPE_TRY(check_quick());
-  TROUPE_TRY(tree_.check());
+/// One request's own facts: what it computes, loads and holds is registered.
+Status PrefixIndex::check_row(uint64_t id, const Row& row) const {
+  const auto bad = [id](const std::string& what) {
+    return Status(Code::kInternal, "prefix_index: request " + std::to_string(id) + " " + what);
+  };
+  if (row.pending) {
+    const auto found = pending_.find({row.make, row.pending_key});
+    if (found == pending_.end() || found->second != id) {
+      return bad("computes a block that is not registered");
+    }
+  }
+  for (const uint32_t block : row.loading) {
+    const auto owner = loads_.find(block);
+    if (owner == loads_.end() || owner->second != id) {
+      return bad("loads block " + std::to_string(block) + ", which is not registered");
+    }
+  }
+  if (row.anchor == kNoBlock) {
+    return row.used == 0 ? Status::ok()
+                         : bad("uses " + std::to_string(row.used) + " blocks but has no anchor");
+  }
+  const bool at_end = tree_.live(row.anchor) && tree_.on(row.anchor, 0) &&
+                      tree_.depth(row.anchor) + 1 == row.used &&
+                      tree_.make(row.anchor) == row.make && tree_.domain(row.anchor) == row.domain;
+  return at_end ? Status::ok()
+                : bad("has anchor " + std::to_string(row.anchor) + ", which is not its path's end");
+}
+
+/// Leases and blocks kept back are what the rows name, no more and no less.
+Status PrefixIndex::check_holds() const {
   std::map<uint32_t, uint32_t> leases;
-  uint32_t waiting = 0;
-  size_t pending = 0;
-  size_t loads = 0;
   std::map<uint32_t, uint32_t> kept_back;
   for (const auto& [id, row] : rows_) {
-    const auto bad = [&, id = id](const std::string& what) {
-      return Status(Code::kInternal, "prefix_index: request " + std::to_string(id) + " " + what);
-    };
-    waiting += row.waiting ? 1 : 0;
-    pending += row.pending ? 1 : 0;
-    loads += row.loading.size();
     for (const uint32_t block : row.kept_back) {
       ++kept_back[block];
     }
-    if (row.partial_source != kNoBlock) {
-      ++leases[row.partial_source];
-    }
-    if (row.pending) {
-      const auto found = pending_.find({row.make, row.pending_key});
-      if (found == pending_.end() || found->second != id) {
-        return bad("computes a block that is not registered");
+    for (const uint32_t block : {row.partial_source, row.anchor}) {
+      if (block != kNoBlock) {
+        ++leases[block];
       }
     }
-    for (const uint32_t block : row.loading) {
-      const auto owner = loads_.find(block);
-      if (owner == loads_.end() || owner->second != id) {
-        return bad("loads block " + std::to_string(block) + ", which is not registered");
-      }
-    }
-    if (row.anchor == kNoBlock) {
-      if (row.used != 0) {
-        return bad("uses " + std::to_string(row.used) + " blocks but has no anchor");
-      }
-      continue;
-    }
-    ++leases[row.anchor];
-    if (!tree_.live(row.anchor) || !tree_.on(row.anchor, 0) ||
-        tree_.depth(row.anchor) + 1 != row.used || tree_.make(row.anchor) != row.make ||
-        tree_.domain(row.anchor) != row.domain) {
-      return bad("has anchor " + std::to_string(row.anchor) + ", which is not its path's end");
-    }
-  }
-  if (block_waiters_.size() + request_waiters_.size() != waiting) {
-    return Status(Code::kInternal,
-                  "prefix_index: " + std::to_string(waiting) + " rows wait, " +
-                      std::to_string(block_waiters_.size() + request_waiters_.size()) +
-                      " are listed by what they wait for");
-  }
-  if (waiting != waiting_ || pending != pending_.size() || loads != loads_.size()) {
-    return Status(Code::kInternal, "prefix_index: " + std::to_string(waiting) + " rows wait, " +
-                                       std::to_string(waiting_) + " counted; " +
-                                       std::to_string(pending) + " compute, " +
-                                       std::to_string(pending_.size()) + " registered; " +
-                                       std::to_string(loads) + " loads, " +
-                                       std::to_string(loads_.size()) + " registered");
   }
   if (kept_back.size() != kept_back_.size()) {
     return Status(Code::kInternal, "prefix_index: " + std::to_string(kept_back_.size()) +
@@ -113,6 +95,35 @@ Status PrefixIndex::check() const {
              ? Status::ok()
              : Status(Code::kInternal, "prefix_index: " + std::to_string(tree_.live_leases()) +
                                            " leases, users hold " + std::to_string(total));
+}
+
+Status PrefixIndex::check() const {
+  TROUPE_TRY(check_quick());
+  TROUPE_TRY(tree_.check());
+  uint32_t waiting = 0;
+  size_t pending = 0;
+  size_t loads = 0;
+  for (const auto& [id, row] : rows_) {
+    TROUPE_TRY(check_row(id, row));
+    waiting += row.waiting ? 1 : 0;
+    pending += row.pending ? 1 : 0;
+    loads += row.loading.size();
+  }
+  if (block_waiters_.size() + request_waiters_.size() != waiting) {
+    return Status(Code::kInternal,
+                  "prefix_index: " + std::to_string(waiting) + " rows wait, " +
+                      std::to_string(block_waiters_.size() + request_waiters_.size()) +
+                      " are listed by what they wait for");
+  }
+  if (waiting != waiting_ || pending != pending_.size() || loads != loads_.size()) {
+    return Status(Code::kInternal, "prefix_index: " + std::to_string(waiting) + " rows wait, " +
+                                       std::to_string(waiting_) + " counted; " +
+                                       std::to_string(pending) + " compute, " +
+                                       std::to_string(pending_.size()) + " registered; " +
+                                       std::to_string(loads) + " loads, " +
+                                       std::to_string(loads_.size()) + " registered");
+  }
+  return check_holds();
 }
 
 Status PrefixIndex::save(StateSink& sink) const {

@@ -102,7 +102,8 @@ class RequestRows {
  private:
   uint32_t limit_;
   std::map<uint64_t, RequestRow> rows_;
-  // Buffers of rows that ended, for those to come: large ones would be mapped anew each time. No state.
+  // Buffers of rows that ended, for those to come: large ones would be mapped anew each time.
+  // Not part of the state.
   std::vector<std::pair<std::vector<uint32_t>, std::vector<BlockKey>>> spare_;
 };
 
