@@ -47,7 +47,7 @@ uint32_t BlockTree::find_child(uint32_t parent, const BlockKey& key, uint8_t mak
 
 uint32_t BlockTree::find_in_table(uint32_t parent, const BlockKey& key,
                                   uint8_t make) const noexcept {
-  if (parent != kNoBlock && order_[parent].child == kNoBlock) {
+  if (parent != kNoBlock && links_[parent].is_parent == 0) {
     return kNoBlock;  // the end of a chain, or one that is just being built
   }
   return table_.find(hash_of(parent, key, make),
@@ -144,7 +144,7 @@ void BlockTree::insert(const NewBlock& b) noexcept {
   TROUPE_ASSERT(b.mask != 0 && (b.mask & ~config_.tiers) == 0 && b.count <= config_.token_stride);
   Link& link = links_[b.block];
   link.parent = b.parent;
-  link.count = b.count;
+  link.count = b.count & 0x7FFFU;
   link.mask = b.mask & 0xFU;
   link.make = b.make;
   keys_[b.block] = b.key;
@@ -158,6 +158,9 @@ void BlockTree::insert(const NewBlock& b) noexcept {
     table_.insert(hash_of(b.parent, b.key, b.make), b.block);
   }
   order_insert(children_root(b.parent), b.block);
+  if (b.parent != kNoBlock) {
+    links_[b.parent].is_parent = 1;
+  }
   ++live_;
   for (uint8_t tier = 0; tier < kTierCount; ++tier) {
     if (on(b.block, tier)) {
@@ -178,7 +181,11 @@ void BlockTree::remove(uint32_t block) noexcept {
   if (!continues(block)) {
     table_.erase(hash_of(links_[block].parent, keys_[block], links_[block].make), block);
   }
-  order_erase(children_root(links_[block].parent), block);
+  const uint32_t parent = links_[block].parent;
+  order_erase(children_root(parent), block);
+  if (parent != kNoBlock) {
+    links_[parent].is_parent = order_[parent].child != kNoBlock ? 1 : 0;
+  }
   links_[block] = Link{};
   --live_;
 }

@@ -170,7 +170,8 @@ class BlockTree {
   static constexpr uint32_t kDead = 0xFFFFFFFEU;
   struct Link {  // all that a lookup reads of a block beside its key and tokens
     uint32_t parent = kDead;
-    uint16_t count = 0;
+    uint16_t count : 15 = 0;     // tokens
+    uint16_t is_parent : 1 = 0;  // it has children
     uint8_t mask : 4 = 0;
     uint8_t motion : 4 = 0;
     uint8_t make = 0;

@@ -61,6 +61,9 @@ Status BlockTree::check() const {
     if (link.parent != kNoBlock && on(b, 0) && !on(link.parent, 0)) {
       return broken(b, "is on the device, its parent is not");
     }
+    if ((link.is_parent != 0) != (order_[b].child != kNoBlock)) {
+      return broken(b, "has children and does not say so, or the reverse");
+    }
     if (find_child(link.parent, keys_[b], link.make) == kNoBlock) {
       return broken(b, "is not found by its key");
     }

@@ -18,8 +18,8 @@ Status PrefixIndex::validate(const Config& c) {
                " classes, it must have 1 to 127");
   }
   for (const uint32_t tokens : c.class_tokens) {
-    if (tokens == 0 || tokens > 0xFFFF) {
-      return bad("class_tokens " + std::to_string(tokens) + " is not within 1 and 65535");
+    if (tokens == 0 || tokens > 0x7FFF) {
+      return bad("class_tokens " + std::to_string(tokens) + " is not within 1 and 32767");
     }
   }
   if (c.capacity_blocks == 0 || c.capacity_blocks > 0xFFFFFFF0U) {
