@@ -233,6 +233,9 @@ class BlockTree {
   void order_erase(uint32_t& root, uint32_t block) noexcept;
   uint32_t order_merge(uint32_t a, uint32_t b) noexcept;
 
+  // block_tree_state.cc
+  Status check_block(uint32_t b) const;
+
   TreeConfig config_;
   uint8_t lowest_ = 0;
   std::vector<BlockKey> keys_;

@@ -29,6 +29,32 @@ Status broken(uint32_t block, const std::string& what) {
 }
 }  // namespace
 
+/// One live block against its parent, its children and the key table.
+Status BlockTree::check_block(uint32_t b) const {
+  const Link& link = links_[b];
+  if (link.mask == 0 || (link.mask & ~config_.tiers) != 0) {
+    return broken(b, "lies on no tier, or on one that is not there");
+  }
+  if (link.parent != kNoBlock && !live(link.parent)) {
+    return broken(b, "has parent " + std::to_string(link.parent) + ", which is not in the tree");
+  }
+  const uint32_t depth = link.parent == kNoBlock ? 0 : facts_[link.parent].depth + 1;
+  if (facts_[b].depth != depth) {
+    return broken(
+        b, "has depth " + std::to_string(facts_[b].depth) + ", not " + std::to_string(depth));
+  }
+  if (link.parent != kNoBlock && on(b, 0) && !on(link.parent, 0)) {
+    return broken(b, "is on the device, its parent is not");
+  }
+  if ((link.is_parent != 0) != (order_[b].child != kNoBlock)) {
+    return broken(b, "has children and does not say so, or the reverse");
+  }
+  if (find_child(link.parent, keys_[b], link.make) == kNoBlock) {
+    return broken(b, "is not found by its key");
+  }
+  return Status::ok();
+}
+
 Status BlockTree::check() const {
   uint64_t live_count = 0;
   uint64_t heads = 0;
@@ -44,29 +70,10 @@ Status BlockTree::check() const {
       }
       continue;
     }
+    TROUPE_TRY(check_block(b));
     const Link& link = links_[b];
     ++live_count;
     heads += continues(b) ? 0 : 1;
-    if (link.mask == 0 || (link.mask & ~config_.tiers) != 0) {
-      return broken(b, "lies on no tier, or on one that is not there");
-    }
-    if (link.parent != kNoBlock && !live(link.parent)) {
-      return broken(b, "has parent " + std::to_string(link.parent) + ", which is not in the tree");
-    }
-    const uint32_t depth = link.parent == kNoBlock ? 0 : facts_[link.parent].depth + 1;
-    if (facts_[b].depth != depth) {
-      return broken(
-          b, "has depth " + std::to_string(facts_[b].depth) + ", not " + std::to_string(depth));
-    }
-    if (link.parent != kNoBlock && on(b, 0) && !on(link.parent, 0)) {
-      return broken(b, "is on the device, its parent is not");
-    }
-    if ((link.is_parent != 0) != (order_[b].child != kNoBlock)) {
-      return broken(b, "has children and does not say so, or the reverse");
-    }
-    if (find_child(link.parent, keys_[b], link.make) == kNoBlock) {
-      return broken(b, "is not found by its key");
-    }
     for (uint8_t tier = 0; tier < kTierCount; ++tier) {
       on_tier[tier] += on(b, tier) ? 1 : 0;
       if (link.parent != kNoBlock && on(b, tier) && motion(b) != leaving(tier)) {
