@@ -1,10 +1,10 @@
 // How a troupe is put together; see wiring.h.
-#include <algorithm>
-
 #include "actors/director/director.h"
 #include "actors/eviction/eviction.h"
 #include "actors/policy_slot/scheduling_slot.h"
 #include "actors/wiring.h"
+
+#include <algorithm>
 
 namespace troupe {
 namespace {
@@ -14,12 +14,13 @@ class Builder {
   template <class Core, class... Args>
   void core(Role role, uint16_t instance, Args&&... args) {
     const Address address = address_of(role, instance);
-    add(address, std::make_unique<ActorOf<Core>>(role_name(address), std::forward<Args>(args)...),
-        false);
+    troupe_.members.push_back({address, std::make_unique<ActorOf<Core>>(
+                                            role_name(address), std::forward<Args>(args)...)});
   }
   void mover(Role role, std::unique_ptr<Actor> actor) {
     if (actor != nullptr) {
-      add(address_of(role), std::move(actor), true);
+      // The clock only keeps timers; the others wait for copies and disks.
+      troupe_.members.push_back({address_of(role), std::move(actor), true, role != Role::kClock});
     }
   }
   Troupe finish() {
@@ -31,9 +32,6 @@ class Builder {
   }
 
  private:
-  void add(Address address, std::unique_ptr<Actor> actor, bool mover) {
-    troupe_.members.push_back({address, std::move(actor), mover});
-  }
   Troupe troupe_;
 };
 
@@ -73,6 +71,7 @@ Expected<Troupe> build_troupe(TroupeConfig config, const policy::Registry& regis
     return order.status();
   }
   spread(config);
+  TROUPE_TRY(PrefixIndex::validate(config.prefix_index));
   Builder build;
   build.core<Gateway>(Role::kGateway, 0, config.gateway);
   build.core<PrefixIndex>(Role::kPrefixIndex, 0, config.prefix_index);

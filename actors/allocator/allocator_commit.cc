@@ -16,9 +16,10 @@ void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
     uint32_t count = 0;
     uint32_t last_tokens = 0;
   };
-  std::vector<Range> ranges(commit.getRows().size());
+  const auto rows = commit.getRows();
+  std::vector<Range> ranges(rows.size());
   for (unsigned i = 0; i < ranges.size(); ++i) {
-    const auto row = commit.getRows()[i];
+    const auto row = rows[i];
     if (row.getSequence() >= sequences_.size() ||
         sequences_[row.getSequence()].request != row.getRequest()) {
       continue;  // it never got a table; the row is the prefix index's business alone
@@ -61,11 +62,12 @@ void Allocator::on_commit(wire::Commit::Reader commit, StepContext& cx) {
     publish.setKeys(commit.getKeys());
     publish.setReplies(commit.getReplies());
     publish.setBlocks(data_of(sealed));
-    auto rows = publish.getRows();
+    auto list = publish.getRows();
     for (unsigned i = 0; i < ranges.size(); ++i) {
-      rows[i].setFirstBlock(ranges[i].first);
-      rows[i].setBlocks(ranges[i].count);
-      rows[i].setLastTokens(ranges[i].last_tokens);
+      auto row = list[i];
+      row.setFirstBlock(ranges[i].first);
+      row.setBlocks(ranges[i].count);
+      row.setLastTokens(ranges[i].last_tokens);
     }
   });
 }

@@ -95,7 +95,7 @@ Figure zero_reuse() {
 }
 
 Figure recording() {
-  const Workload work = unique_prompts(300, 64, 32);
+  const Workload work = unique_prompts(1500, 64, 32);
   const std::string base =
       std::filesystem::temp_directory_path() / ("troupe-bench-" + std::to_string(getpid()));
   int run = 0;
@@ -109,7 +109,7 @@ Figure recording() {
     return seconds;
   };
   const apps::PairResult pairs =
-      apps::run_pairs(11, [&] { return total(true); }, [&] { return total(false); });
+      apps::run_pairs(21, [&] { return total(true); }, [&] { return total(false); });
   return {"wall clock of a run, full lanes on / off", pairs.ratio, pairs.low, pairs.high, 1.05, ""};
 }
 

@@ -27,7 +27,7 @@ const std::vector<Key>& keys() {
       {"model", "name", "a model of configs/models.toml", nullptr, 0, 0, &C::model},
       {"model", "format", "how cached values are stored", nullptr, 0, 0, &C::format},
       {"model", "block_tokens", "tokens of one block; 0: the trace's own, or 16", &C::block_tokens,
-       0, 65536},
+       0, 32767},
       {"engine", "gpu", "a GPU of configs/engines.toml; sets the virtual clock's rates", nullptr, 0,
        0, &C::gpu},
       {"tiers", "device_blocks", "capacity of the device tier", &C::device_blocks, 1, 1LL << 30},

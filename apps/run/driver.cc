@@ -1,23 +1,16 @@
 #include "apps/run/driver.h"
 
-#include <algorithm>
-
 #include "runtime/core/wire.h"
 
+#include <algorithm>
+
 namespace troupe {
-namespace {
-
-/// What one row of a plan brought beside its computed tokens.
-struct Done {
-  uint32_t generated = 0;
-  uint32_t keys = 0;
-};
-
-}  // namespace
-
 Driver::Driver(const Workload& work, DriverOptions options, const KeyContext& keys,
                std::span<std::byte> arena, uint64_t granule_bytes)
-    : work_(work), options_(std::move(options)), keys_(keys), arena_(arena),
+    : work_(work),
+      options_(std::move(options)),
+      keys_(keys),
+      arena_(arena),
       granule_bytes_(granule_bytes) {}
 
 void Driver::start() {
@@ -119,13 +112,16 @@ void Driver::on_frame(const Frame& frame) {
       }
       on_plan(message.getPlan());
       break;
-    case Kind::REPLY: on_reply(message.getReply()); break;
+    case Kind::REPLY:
+      on_reply(message.getReply());
+      break;
     case Kind::ANSWER:
       for (const auto gauge : message.getAnswer().getGauges()) {
         report_.gauges[gauge.getName().cStr()] = gauge.getValue();
       }
       break;
-    default: TROUPE_ASSERT(false);  // the routes name no other kind for the client
+    default:
+      TROUPE_ASSERT(false);  // the routes name no other kind for the client
   }
 }
 
@@ -179,8 +175,7 @@ void Driver::enter(Live& live, wire::PlanRow::Reader row) {
   // What is reused is what was valid before the step; a full hit computes its last token again,
   // whose bytes are there all the same.
   const uint32_t block_tokens = options_.block_tokens;
-  const uint32_t known =
-      static_cast<uint32_t>(work_.items[live.item].prompt) + live.generated;
+  const uint32_t known = static_cast<uint32_t>(work_.items[live.item].prompt) + live.generated;
   uint32_t reused =
       std::min<uint32_t>(row.getHitBlocks() * block_tokens + row.getPartialTokens(),
                          std::min<uint32_t>(known, static_cast<uint32_t>(live.tokens.size())));
@@ -231,11 +226,19 @@ uint32_t Driver::cached_at_end(const WorkItem& item) const noexcept {
 
 void Driver::answer_plan(wire::Run::Reader plan, const StepWork& work) {
   const uint32_t block = options_.block_tokens;
-  std::vector<Done> done(plan.getRows().size());
+  const auto rows = plan.getRows();
+  std::vector<Done> done(rows.size());
   std::vector<uint32_t> tokens;
   std::vector<BlockKey> keys;
   for (unsigned i = 0; i < done.size(); ++i) {
-    const auto row = plan.getRows()[i];
+    const auto row = rows[i];
+    done[i] = {row.getRequest(),
+               row.getSequence(),
+               row.getBefore(),
+               row.getFailed() ? 0 : row.getTokens(),
+               0,
+               0,
+               row.getFailed()};
     Live& live = live_.at(ticket_of_.at(row.getRequest()));
     const WorkItem& item = work_.items[live.item];
     const uint32_t known = item.prompt + live.generated;
@@ -260,13 +263,13 @@ void Driver::answer_plan(wire::Run::Reader plan, const StepWork& work) {
     const uint32_t cached = cached_at_end(item);
     const uint32_t full = cached / block;
     if (options_.publish_partial && cached % block != 0 && cached >= item.prompt) {
-      const std::span tail = std::span<const uint32_t>(live.tokens)
-                                 .subspan(full * size_t{block}, cached % block);
+      const std::span tail =
+          std::span<const uint32_t>(live.tokens).subspan(full * size_t{block}, cached % block);
       keys.push_back(keys_.block(parent_of(live, full), tail));
       done[i].keys = 1;
     }
   }
-  const Tick duration = plan.getRows().size() == 0 ? Tick{0} : step_time(options_.engine, work);
+  const Tick duration = done.empty() ? Tick{0} : step_time(options_.engine, work);
   now_ = now_ + duration;
   ++report_.steps;
   if (sweep_every_ != 0 && report_.steps % sweep_every_ == 0 && sweep_status_) {
@@ -277,23 +280,29 @@ void Driver::answer_plan(wire::Run::Reader plan, const StepWork& work) {
   if (!options_.serial) {
     send_arrivals();
   }
+  post_step_done(plan.getStep(), done, tokens, keys);
+}
+
+void Driver::post_step_done(uint64_t step, const std::vector<Done>& done,
+                            const std::vector<uint32_t>& tokens,
+                            const std::vector<BlockKey>& keys) {
   step_sent_ = std::chrono::steady_clock::now();
   step_timed_ = true;
   link_->post(Kind::STEP_DONE, now_,
               done.size() * 6 + data_words(tokens.size() * 4) + keys.size() * 4 + 4,
               [&](wire::Message::Builder m) {
                 auto out = m.initStepDone();
-                out.setStep(plan.getStep());
-                auto rows = out.initRows(static_cast<unsigned>(done.size()));
+                out.setStep(step);
+                auto list = out.initRows(static_cast<unsigned>(done.size()));
                 for (unsigned i = 0; i < done.size(); ++i) {
-                  const auto row = plan.getRows()[i];
-                  rows[i].setRequest(row.getRequest());
-                  rows[i].setSequence(row.getSequence());
-                  rows[i].setBefore(row.getBefore());
-                  rows[i].setComputed(row.getFailed() ? 0 : row.getTokens());
-                  rows[i].setGenerated(done[i].generated);
-                  rows[i].setFailed(row.getFailed());
-                  rows[i].setKeys(done[i].keys);
+                  auto row = list[i];
+                  row.setRequest(done[i].request);
+                  row.setSequence(done[i].sequence);
+                  row.setBefore(done[i].before);
+                  row.setComputed(done[i].computed);
+                  row.setGenerated(done[i].generated);
+                  row.setFailed(done[i].failed);
+                  row.setKeys(done[i].keys);
                 }
                 out.setTokens(data_of(tokens));
                 out.setKeys(data_of(keys));

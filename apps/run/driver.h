@@ -5,13 +5,6 @@
 // one step is answered at a time; every ticket gets one terminal reply.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
-
 #include "apps/config/run_config.h"
 #include "apps/run/content.h"
 #include "apps/run/engine_model.h"
@@ -20,18 +13,25 @@
 #include "runtime/core/dispatcher.h"
 #include "runtime/ingress/block_keys.h"
 
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
 namespace troupe {
 
 struct DriverOptions {
-  bool serial = false;        // one request at a time
-  bool prompt_only = false;   // exactly the listed blocks, nothing generated
-  double speed = 1;           // trace time is divided by it; 0: requests arrive as credits allow
-  uint32_t max_in_flight = 0; // of requests, where speed is 0
+  bool serial = false;         // one request at a time
+  bool prompt_only = false;    // exactly the listed blocks, nothing generated
+  double speed = 1;            // trace time is divided by it; 0: requests arrive as credits allow
+  uint32_t max_in_flight = 0;  // of requests, where speed is 0
   uint32_t block_tokens = 16;
   uint64_t true_block_bytes = 0;
   uint32_t contiguous_tokens = 4096;
   bool publish_partial = true;
-  bool caching = true;        // false: requests go without keys
+  bool caching = true;                // false: requests go without keys
   std::vector<TenantConfig> tenants;  // by the workload's tenant ids
   ContentShape content;
   EngineFacts engine;
@@ -68,11 +68,11 @@ class Driver final : public ClientPort {
   struct Live {
     uint32_t item = 0;
     uint64_t request = 0;
-    std::vector<uint32_t> tokens;   // prompt, then what will be generated
-    std::vector<BlockKey> keys;     // of full blocks of `tokens`
-    BlockKey root;                  // parent of the first block
+    std::vector<uint32_t> tokens;  // prompt, then what will be generated
+    std::vector<BlockKey> keys;    // of full blocks of `tokens`
+    BlockKey root;                 // parent of the first block
     uint32_t generated = 0;
-    std::vector<uint32_t> table;    // first granule by block index
+    std::vector<uint32_t> table;  // first granule by block index
   };
   void send_arrivals();
   void submit(uint32_t index);
@@ -80,7 +80,18 @@ class Driver final : public ClientPort {
   void enter(Live& live, wire::PlanRow::Reader row);
   void verify(Live& live, uint32_t from_token, uint32_t to_token);
   void fill(Live& live, uint32_t from_token, uint32_t to_token);
+  struct Done {  // one row of `stepDone`
+    uint64_t request = 0;
+    uint32_t sequence = 0;
+    uint32_t before = 0;
+    uint32_t computed = 0;
+    uint32_t generated = 0;
+    uint32_t keys = 0;
+    bool failed = false;
+  };
   void answer_plan(wire::Run::Reader plan, const StepWork& work);
+  void post_step_done(uint64_t step, const std::vector<Done>& done,
+                      const std::vector<uint32_t>& tokens, const std::vector<BlockKey>& keys);
   void on_reply(wire::Reply::Reader reply);
   void account(wire::Reply::Reader reply, RunTotals& totals) const;
   void account_waste(wire::Reply::Reader reply);
@@ -99,8 +110,8 @@ class Driver final : public ClientPort {
   uint32_t next_item_ = 0;
   uint64_t in_flight_ = 0;
   uint64_t terminal_ = 0;
-  std::unordered_map<uint64_t, Live> live_;             // by ticket; never iterated
-  std::unordered_map<uint64_t, uint64_t> ticket_of_;    // request -> ticket; never iterated
+  std::unordered_map<uint64_t, Live> live_;           // by ticket; never iterated
+  std::unordered_map<uint64_t, uint64_t> ticket_of_;  // request -> ticket; never iterated
   RunReport report_;
   uint64_t length_tokens_ = 0;      // of completed requests: what a cache must hold at their end
   uint64_t contiguous_tokens_ = 0;  // what contiguous preallocation reserves for them

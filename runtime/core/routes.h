@@ -40,12 +40,14 @@ class RouteTable {
   std::vector<Route> routes_;
 };
 
-/// One actor of a troupe. Movers have effects: a dispatcher may give them a thread of their own,
-/// and a replay does not run them.
+/// One actor of a troupe. Movers have effects: a replay does not run them. One that waits in its
+/// step for a copy or a disk gets a thread of its own; each wake-up of a thread costs a message
+/// some ten microseconds, so the others share a pool.
 struct Member {
   Address address;
   std::unique_ptr<Actor> actor;
   bool mover = false;
+  bool waits = false;
 };
 
 /// Everything that a dispatcher needs to run a troupe. Built by actors/wiring alone.

@@ -36,7 +36,7 @@ class CafDispatcher::Impl {
     for (Member& member : troupe.members) {
       TROUPE_ASSERT(member.actor != nullptr && member.address != troupe.client);
       exchange.handles[member.address.v] =
-          member.mover ? system.spawn<shell::MemberActor, caf::detached>(&exchange, &member)
+          member.waits ? system.spawn<shell::MemberActor, caf::detached>(&exchange, &member)
                        : system.spawn<shell::MemberActor>(&exchange, &member);
       exchange.stopped[member.address.v] = false;
     }

@@ -15,7 +15,7 @@ namespace troupe {
 class CafDispatcher final : public Dispatcher {
  public:
   struct Options {
-    uint32_t threads = 2;            // of the pool; movers and the client's port have their own
+    uint32_t threads = 2;            // of the pool; waiting members and the client have their own
     uint32_t throughput = 64;        // messages an actor may handle before the next has its turn
     uint32_t check_quick_every = 1;  // deliveries of one actor; 0: never
   };
