@@ -55,13 +55,8 @@ Expected<std::vector<LaneFiles>> list_lanes(const std::string& directory, const 
   std::map<uint16_t, std::map<uint32_t, std::string>> by_address;
   std::map<uint16_t, LaneInfo> infos;
   std::optional<uint64_t> recording;
-  constexpr uint64_t kHeaderBytes = sizeof(FileHead) + uint64_t{kHeaderWordsMax} * 8;
   for (const auto& [name, path] : paths) {
-    const Expected<SegmentBytes> bytes = read_segment(path, kHeaderBytes, true);
-    size_t at = 0;
-    uint64_t seed = 0;
-    Expected<LaneInfo> info =
-        bytes ? read_header(bytes->words, at, seed) : Expected<LaneInfo>(bytes.status());
+    Expected<LaneInfo> info = peek_header(path);
     if (!info) {
       notices.push_back(path + ": left out: " + info.status().text());
       continue;
@@ -112,9 +107,10 @@ bool LaneReader::open_next() {
     const std::string& path = files_.paths[next_path_++];
     ended_ = false;
     resync_words_ = 0;
-    Expected<SegmentBytes> bytes = read_segment(path, limits_.segment_bytes, false);
+    words_ = {};
+    const Expected<SegmentCut> cut = read_segment(path, limits_.segment_bytes, false, buffer_);
     Expected<LaneInfo> info =
-        bytes ? read_header(bytes->words, at_, seed_) : Expected<LaneInfo>(bytes.status());
+        cut ? read_header(buffer_.words(), at_, seed_) : Expected<LaneInfo>(cut.status());
     if (!info) {
       ++problems_.damaged;
       notice(path + ": left out: " + info.status().text());
@@ -125,10 +121,10 @@ bool LaneReader::open_next() {
       notice(path + ": left out: it belongs to another lane");
       continue;
     }
-    if (bytes->cut) {
-      notice(path + ": " + bytes->notice);
+    if (!cut->notice.empty()) {
+      notice(path + ": " + cut->notice);
     }
-    words_ = std::move(bytes->words);
+    words_ = buffer_.words();
     return true;
   }
   return false;
@@ -145,7 +141,7 @@ bool LaneReader::next(LaneRecord& record) {
                "is still being written; records up to delivery " +
                std::to_string(delivered_) + " are valid");
       }
-      words_.clear();
+      words_ = {};
       at_ = 0;
       if (!open_next()) {
         if (files_.paths.empty() || (!finished_ && ended_)) {

@@ -7,6 +7,7 @@
 
 #include "runtime/core/frame.h"
 #include "runtime/trace/lane_format.h"
+#include "runtime/trace/segment_file.h"
 #include "runtime/trace/segment_writer.h"
 
 #include <memory>
@@ -85,8 +86,9 @@ class LaneReader {
   ReadLimits limits_;
   LaneProblems problems_;
   size_t next_path_ = 0;
-  std::vector<uint64_t> words_;  // of the open segment
-  size_t at_ = 0;                // next record
+  WordBuffer buffer_;
+  std::span<const uint64_t> words_;  // of the open segment, in buffer_
+  size_t at_ = 0;                    // next record
   uint64_t seed_ = 0;
   bool ended_ = false;     // the open segment's end record was seen
   bool finished_ = false;  // and it was the lane's

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -167,6 +168,10 @@ Status Compressor::compress(const std::string& path, bool may_end) {
                                                                    ZSTD_freeCCtx);
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, level_);
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
+  struct stat facts {};
+  if (::fstat(in.get(), &facts) == 0) {  // readers can then make room at once
+    ZSTD_CCtx_setPledgedSrcSize(context.get(), static_cast<unsigned long long>(facts.st_size));
+  }
   std::vector<uint8_t> from(ZSTD_CStreamInSize());
   std::vector<uint8_t> to(ZSTD_CStreamOutSize());
   for (bool last = false; !last;) {

@@ -23,8 +23,8 @@ struct RecorderOptions {
   };
   Mode mode = Mode::kFull;
   SegmentLimits limits;
-  uint64_t ring_bytes = 1ULL << 20;       // a lane, for small messages; a power of two
-  uint64_t pending_bytes = 256ULL << 20;  // of large messages that wait for the writer, all lanes
+  uint64_t ring_bytes = 1ULL << 20;      // a lane, for small messages; a power of two
+  uint64_t pending_bytes = 64ULL << 20;  // of large messages that wait for the writer, all lanes
   /// Actors wait when the writer is behind, instead of leaving a gap: for runs that are recorded to
   /// be replayed, where nobody is served.
   bool lossless = false;

@@ -17,8 +17,8 @@ class WordRing {
   /// Length 0 in the low half of the first word marks the unused tail end of the buffer.
   static constexpr uint64_t kSkip = 0;
 
-  /// `words`: a power of two. The memory is touched only as it is used.
-  explicit WordRing(size_t words) : words_(new uint64_t[words]), capacity_(words) {
+  /// `words`: a power of two. The memory is touched here, so that no step pays for its first use.
+  explicit WordRing(size_t words) : words_(new uint64_t[words]()), capacity_(words) {
     TROUPE_ASSERT(std::has_single_bit(words));
   }
 
