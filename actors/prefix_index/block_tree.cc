@@ -35,23 +35,26 @@ uint32_t BlockTree::hash_of(uint32_t parent, const BlockKey& key, uint8_t make) 
   return static_cast<uint32_t>(h >> 32);
 }
 
-uint32_t BlockTree::find_child(uint32_t parent, const BlockKey& key, uint8_t make) const noexcept {
+uint32_t BlockTree::find_child(uint32_t parent, const BlockKey& key, uint8_t make,
+                               uint32_t domain) const noexcept {
   if (parent != kNoBlock) {
     const uint32_t behind = parent + 1;
     if (behind < config_.capacity && is_child(behind, parent, key, make)) {
       return behind;
     }
   }
-  return find_in_table(parent, key, make);
+  return find_in_table(parent, key, make, domain);
 }
 
 uint32_t BlockTree::find_in_table(uint32_t parent, const BlockKey& key,
-                                  uint8_t make) const noexcept {
+                                  uint8_t make, uint32_t domain) const noexcept {
   if (parent != kNoBlock && links_[parent].is_parent == 0) {
     return kNoBlock;  // the end of a chain, or one that is just being built
   }
-  return table_.find(hash_of(parent, key, make),
-                     [&](uint32_t block) { return is_child(block, parent, key, make); });
+  return table_.find(hash_of(parent, key, make), [&](uint32_t block) {
+    return is_child(block, parent, key, make) &&
+           (parent != kNoBlock || facts_[block].domain == domain);
+  });
 }
 
 /// Brings what the next keys need into the cache while the current one is compared. Called where
@@ -104,7 +107,7 @@ void BlockTree::match(const Lookup& lookup, std::vector<uint32_t>& out,
     if (at == kNoBlock || block >= config_.capacity ||
         !is_child(block, at, lookup.keys[i], lookup.make)) {
       ahead.reach(i);
-      block = find_in_table(at, lookup.keys[i], lookup.make);
+      block = find_in_table(at, lookup.keys[i], lookup.make, lookup.domain);
       if (block == kNoBlock) {
         return;
       }
@@ -113,7 +116,8 @@ void BlockTree::match(const Lookup& lookup, std::vector<uint32_t>& out,
       obstacle = block;
       return;
     }
-    if (!lookup.tokens.empty() && !same_tokens(block, lookup.tokens.subspan(i * n, n))) {
+    if (count(block) != n ||
+        (!lookup.tokens.empty() && !same_tokens(block, lookup.tokens.subspan(i * n, n)))) {
       return;
     }
     out.push_back(block);
@@ -121,14 +125,15 @@ void BlockTree::match(const Lookup& lookup, std::vector<uint32_t>& out,
   }
 }
 
-uint32_t BlockTree::longest_prefix(std::span<const BlockKey> keys, uint8_t make) const noexcept {
+uint32_t BlockTree::longest_prefix(std::span<const BlockKey> keys, uint8_t make,
+                                   uint32_t domain) const noexcept {
   Ahead ahead(*this, keys, make);
   uint32_t at = kNoBlock;
   for (size_t i = 0; i < keys.size(); ++i) {
     uint32_t block = at + 1;
     if (at == kNoBlock || block >= config_.capacity || !is_child(block, at, keys[i], make)) {
       ahead.reach(i);
-      block = find_in_table(at, keys[i], make);
+      block = find_in_table(at, keys[i], make, domain);
       if (block == kNoBlock) {
         return static_cast<uint32_t>(i);
       }

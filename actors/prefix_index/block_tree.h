@@ -68,19 +68,23 @@ struct Lookup {
   std::span<const uint32_t> tokens;  // block_tokens a key
   uint32_t block_tokens = 16;
   uint8_t make = 0;
+  uint32_t domain = 0;
 };
 
 class BlockTree {
  public:
   explicit BlockTree(const TreeConfig& config);
 
-  /// The child of `parent` (kNoBlock: a root) with this key and make, or kNoBlock.
-  uint32_t find_child(uint32_t parent, const BlockKey& key, uint8_t make) const noexcept;
+  /// The child of `parent` (kNoBlock: a root of `domain`) with this key and make, or kNoBlock.
+  /// An engine's own keys know nothing of domains, so roots are told apart by theirs.
+  uint32_t find_child(uint32_t parent, const BlockKey& key, uint8_t make,
+                      uint32_t domain) const noexcept;
   /// Appends the leading run of known blocks that do not move and whose tokens are the same. When
   /// it ends at a block that moves, `obstacle` names it, else it is kNoBlock.
   void match(const Lookup& lookup, std::vector<uint32_t>& out, uint32_t& obstacle) const noexcept;
   /// Length of the leading run of known keys, moving blocks included; compares keys alone.
-  uint32_t longest_prefix(std::span<const BlockKey> keys, uint8_t make) const noexcept;
+  uint32_t longest_prefix(std::span<const BlockKey> keys, uint8_t make,
+                          uint32_t domain) const noexcept;
   /// Among the children of `parent` of this make that lie on the device and do not move: the one
   /// that shares most leading tokens with `tokens`, at least `least` and never all of a full
   /// block's (equal tokens under another key are another content). Looks at 16 at most. Which
@@ -187,7 +191,8 @@ class BlockTree {
     uint32_t domain = 0;
   };
   class Ahead;
-  uint32_t find_in_table(uint32_t parent, const BlockKey& key, uint8_t make) const noexcept;
+  uint32_t find_in_table(uint32_t parent, const BlockKey& key, uint8_t make,
+                         uint32_t domain) const noexcept;
   uint32_t hash_of(uint32_t parent, const BlockKey& key, uint8_t make) const noexcept;
   bool is_child(uint32_t block, uint32_t parent, const BlockKey& key, uint8_t make) const noexcept {
     const Link& link = links_[block];

@@ -49,7 +49,7 @@ Status BlockTree::check_block(uint32_t b) const {
   if ((link.is_parent != 0) != (order_[b].child != kNoBlock)) {
     return broken(b, "has children and does not say so, or the reverse");
   }
-  if (find_child(link.parent, keys_[b], link.make) == kNoBlock) {
+  if (find_child(link.parent, keys_[b], link.make, facts_[b].domain) == kNoBlock) {
     return broken(b, "is not found by its key");
   }
   return Status::ok();

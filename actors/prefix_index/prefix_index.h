@@ -52,6 +52,7 @@ class PrefixIndex {
   using Row = prefix::RequestRow;
   struct PendingKey {
     uint8_t make = 0;
+    uint32_t domain = 0;
     BlockKey key;
     friend auto operator<=>(const PendingKey&, const PendingKey&) noexcept = default;
   };

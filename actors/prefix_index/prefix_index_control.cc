@@ -12,22 +12,17 @@ std::vector<uint32_t> PrefixIndex::purge_roots(wire::Purge::Reader purge) const 
   const auto scope = purge.getScope();
   if (scope == wire::PurgeScope::PREFIX) {
     const auto keys = span_of<BlockKey>(purge.getKeys());
-    // The path may be of any make: an operator names content, not formats.
-    for (size_t c = 0; c < config_.class_tokens.size() && !keys.empty(); ++c) {
-      for (const bool opaque : {false, true}) {
-        const uint8_t make = prefix::make_of(static_cast<uint8_t>(c), opaque);
-        uint32_t at = kNoBlock;
-        size_t matched = 0;
-        for (; matched < keys.size(); ++matched) {
-          const uint32_t child = tree_.find_child(at, keys[matched], make);
-          if (child == kNoBlock) {
-            break;
-          }
-          at = child;
-        }
-        if (matched == keys.size()) {
-          roots.push_back(at);
-        }
+    // The path may be of any make and in any domain: an operator names content alone.
+    for (uint32_t root = 0; root < tree_.capacity() && !keys.empty(); ++root) {
+      if (!tree_.live(root) || tree_.parent(root) != kNoBlock || tree_.key(root) != keys[0]) {
+        continue;
+      }
+      uint32_t at = root;
+      for (size_t i = 1; i < keys.size() && at != kNoBlock; ++i) {
+        at = tree_.find_child(at, keys[i], tree_.make(root), tree_.domain(root));
+      }
+      if (at != kNoBlock) {
+        roots.push_back(at);
       }
     }
     return roots;
@@ -111,12 +106,13 @@ void PrefixIndex::set_pending(Row& row) {
     return;
   }
   row.pending_key = row.keys[next];
-  row.pending = pending_.emplace(PendingKey{row.make, row.pending_key}, row.request).second;
+  row.pending =
+      pending_.emplace(PendingKey{row.make, row.domain, row.pending_key}, row.request).second;
 }
 
 void PrefixIndex::clear_pending(Row& row) {
   if (row.pending) {
-    pending_.erase({row.make, row.pending_key});
+    pending_.erase({row.make, row.domain, row.pending_key});
     row.pending = false;
   }
 }
@@ -163,7 +159,8 @@ void PrefixIndex::wake_for_request(const Row& computing, bool gone) {
     Row& row = *rows_.find(id);
     // While the other computes what this one needs next as well, it would only be held again.
     const bool still = !gone && computing.pending && row.make == computing.make &&
-                       next < row.publishable() && row.keys[next] == computing.pending_key;
+                       row.domain == computing.domain && next < row.publishable() &&
+                       row.keys[next] == computing.pending_key;
     if (!still) {
       stop_waiting(row);
       ready_.push_back(id);

@@ -18,6 +18,7 @@ PrefixIndex::Found PrefixIndex::look_up(const Row& row, uint32_t total) {
   lookup.tokens = compare ? std::span<const uint32_t>(row.tokens) : std::span<const uint32_t>();
   lookup.block_tokens = block;
   lookup.make = row.make;
+  lookup.domain = row.domain;
   tree_.match(lookup, blocks_, found.obstacle);
   found.hits = static_cast<uint32_t>(blocks_.size()) - found.offset;
   found.tokens = found.hits * block;
@@ -25,7 +26,7 @@ PrefixIndex::Found PrefixIndex::look_up(const Row& row, uint32_t total) {
   const bool tail = found.hits == full && full == row.full_keys && row.listed() > full &&
                     found.obstacle == kNoBlock && found.tokens + row.tail_tokens <= total;
   if (tail) {
-    const uint32_t child = tree_.find_child(last, row.keys[full], row.make);
+    const uint32_t child = tree_.find_child(last, row.keys[full], row.make, row.domain);
     const auto tokens =
         compare ? std::span(row.tokens).subspan(found.tokens, row.tail_tokens) : lookup.tokens;
     if (child != kNoBlock && tree_.motion(child) != Motion::kNone) {
@@ -61,7 +62,7 @@ bool PrefixIndex::must_wait(Row& row, const Found& found) {
     return true;
   }
   if (found.hits < row.publishable()) {
-    const auto computing = pending_.find({row.make, row.keys[found.hits]});
+    const auto computing = pending_.find({row.make, row.domain, row.keys[found.hits]});
     if (computing != pending_.end() && computing->second != row.request) {
       row.waits_request = computing->second;
       return true;
@@ -70,24 +71,27 @@ bool PrefixIndex::must_wait(Row& row, const Found& found) {
   return false;
 }
 
+/// Leading tokens whose cached values the two have in common. Equal keys vouch for domain, adapter,
+/// media and positions, tokens alone do not; so without one equal full block nothing is shared.
 uint32_t PrefixIndex::fork_tokens(const Row& row, uint32_t total) {
   const Row* parent = row.parent == 0 ? nullptr : rows_.find(row.parent);
-  if (parent == nullptr || parent->make != row.make) {
+  if (parent == nullptr || parent->make != row.make || parent->domain != row.domain) {
     return 0;
   }
-  if (row.opaque()) {
-    const size_t n = std::min(row.full_keys, parent->full_keys);
-    const auto end = row.keys.begin() + static_cast<ptrdiff_t>(n);
-    const auto differ = std::mismatch(row.keys.begin(), end, parent->keys.begin()).first;
-    return static_cast<uint32_t>(differ - row.keys.begin()) * block_tokens(row);
-  }
-  if (row.domain != parent->domain) {
-    return 0;
+  const size_t keyed = std::min(row.full_keys, parent->full_keys);
+  const auto end = row.keys.begin() + static_cast<ptrdiff_t>(keyed);
+  const auto equal = static_cast<size_t>(
+      std::mismatch(row.keys.begin(), end, parent->keys.begin()).first - row.keys.begin());
+  const auto below = static_cast<uint32_t>(equal) * block_tokens(row);
+  if (row.opaque() || equal == 0) {
+    return std::min(below, total);
   }
   const size_t n = std::min<size_t>({row.tokens.size(), parent->tokens.size(), total});
-  const auto end = row.tokens.begin() + static_cast<ptrdiff_t>(n);
-  const auto differ = std::mismatch(row.tokens.begin(), end, parent->tokens.begin()).first;
-  return static_cast<uint32_t>(differ - row.tokens.begin());
+  const auto last = row.tokens.begin() + static_cast<ptrdiff_t>(n);
+  const auto common = static_cast<uint32_t>(
+      std::mismatch(row.tokens.begin(), last, parent->tokens.begin()).first - row.tokens.begin());
+  // Where both have the next key and it differs, so must a token of that block.
+  return equal < keyed && common >= below + block_tokens(row) ? below : common;
 }
 
 void PrefixIndex::enter(Row& row, const Found& found, uint32_t total) {
@@ -121,6 +125,7 @@ void PrefixIndex::enter(Row& row, const Found& found, uint32_t total) {
   if (found.partial.block != kNoBlock) {
     row.partial_source = found.partial.block;
     tree_.lease(row.partial_source);
+    events_.one(wire::EventKind::HIT, 0, &row, tree_, row.partial_source);
   }
   if (row.first.done == 0) {
     row.first = {1, row.listed(), found.hits, found.tokens, found.partial.tokens, 0};

@@ -93,6 +93,7 @@ void PrefixIndex::append_content(Row& row, wire::CommitRow::Reader in,
 void PrefixIndex::publish_row(Row& row, wire::CommitRow::Reader in,
                               std::span<const uint32_t> blocks) {
   if (row.partial_source != kNoBlock) {
+    events_.one(wire::EventKind::RELEASE, 0, &row, tree_, row.partial_source);
     tree_.unlease(row.partial_source);
     row.partial_source = kNoBlock;
   }
@@ -142,7 +143,7 @@ bool PrefixIndex::accept(Row& row, const Arrival& a) {
   const uint32_t parent = replaces ? tree_.parent(old) : old;
   const auto tokens =
       row.opaque() ? std::span<const uint32_t>() : std::span(row.tokens).subspan(begin, a.count);
-  const uint32_t known = tree_.find_child(parent, row.keys[a.index], row.make);
+  const uint32_t known = tree_.find_child(parent, row.keys[a.index], row.make, row.domain);
   if (known == kNoBlock && tree_.live(a.block)) {
     ++stray_;
     return false;
@@ -166,7 +167,8 @@ bool PrefixIndex::accept(Row& row, const Arrival& a) {
     take_place(row, a.block, a.index, wire::EventKind::INSERT);
     return true;
   }
-  if (config_.verify_tokens && !tree_.same_tokens(known, tokens)) {
+  if (tree_.count(known) != a.count ||
+      (config_.verify_tokens && !tree_.same_tokens(known, tokens))) {
     ++mismatched_;
     row.cut = true;
     return false;

@@ -34,7 +34,7 @@ Status PrefixIndex::check_row(uint64_t id, const Row& row) const {
     return Status(Code::kInternal, "prefix_index: request " + std::to_string(id) + " " + what);
   };
   if (row.pending) {
-    const auto found = pending_.find({row.make, row.pending_key});
+    const auto found = pending_.find({row.make, row.domain, row.pending_key});
     if (found == pending_.end() || found->second != id) {
       return bad("computes a block that is not registered");
     }
@@ -196,7 +196,7 @@ Status PrefixIndex::load(StateSource& source) {
       }
     }
     if (row.pending) {
-      pending_.emplace(PendingKey{row.make, row.pending_key}, id);
+      pending_.emplace(PendingKey{row.make, row.domain, row.pending_key}, id);
     }
     for (const uint32_t block : row.loading) {
       loads_.emplace(block, id);

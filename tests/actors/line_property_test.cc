@@ -417,7 +417,7 @@ void happened(const std::map<std::string, uint64_t>& sums, const std::vector<std
 }  // namespace
 
 TEST_CASE("device only: all are answered once, all reused bytes are right, nothing is left") {
-  const auto sums = run_cases(6, [](LineCase&) {});
+  const auto sums = run_cases(40, [](LineCase&) {});
   happened(sums, {"verified", "allocator.evicted", "allocator.copied", "prefix_index.folded",
                   "prefix_index.waits", "scheduler.preemptions"});
 }

@@ -113,6 +113,80 @@ TEST_CASE("equal tokens of two domains, classes or opaque makes never meet") {
   CHECK(w.probe(ask(5, tokens, false, 1)) == 8);
 }
 
+TEST_CASE("an engine's own keys are told apart by domain, matched, waited for and purged") {
+  IndexWorld w(config());
+  Ask first = ask(1, prompt(8, 1));
+  first.opaque = true;
+  first.domain = 1;
+  w.serve(first);
+  Ask other = first;  // the same keys in another domain: another content
+  other.request = 2;
+  other.domain = 2;
+  CHECK(w.probe(other) == 0);
+  w.match({2}, 8);
+  REQUIRE(w.hits.size() == 1);  // nor does it wait for the other domain's computation
+  CHECK(w.hits[0].hits == 0);
+  w.publish({{2, 0, {40, 41}}});
+  CHECK(w.h.core.tree().live_blocks() == 4);
+  Ask again = first;
+  again.request = 3;
+  CHECK(w.probe(again) == 8);
+  again.request = 4;
+  again.domain = 2;
+  CHECK(w.probe(again) == 8);
+  w.purge_prefix({first.keys[0]});
+  CHECK(w.h.core.tree().live_blocks() == 0);
+}
+
+TEST_CASE("an engine's key of a partial block is no hit for a full one") {
+  IndexWorld w(config());
+  Ask part = ask(1, prompt(6, 1), true);
+  part.opaque = true;
+  w.serve(part);
+  Ask full = ask(2, prompt(8, 1));
+  full.opaque = true;
+  full.keys = part.keys;  // the engine gives the partial block's key to a full one
+  CHECK(w.probe(full) == 4);
+}
+
+TEST_CASE("a fork shares tokens only where keys vouch for what tokens do not tell") {
+  IndexWorld w(config());
+  const Tokens tokens = prompt(14, 1);
+  w.admit(ask(1, tokens));
+  w.match({1}, 14);
+  const auto shared = [&](uint64_t id, const Tokens& prompt_tokens, uint32_t keys_domain,
+                          uint32_t domain) {
+    Ask child = ask(id, prompt_tokens);
+    child.keys = keys_of(prompt_tokens, 4, false, keys_domain);
+    child.domain = domain;
+    child.parent = 1;
+    w.admit(child);
+    w.match({id}, static_cast<uint32_t>(prompt_tokens.size()), true);
+    return w.hits.at(0).fork_tokens;
+  };
+  CHECK(shared(2, tokens, 0, 0) == 14);
+  const Tokens parted = prompt(14, 2, Tokens(tokens.begin(), tokens.begin() + 6));
+  CHECK(shared(3, parted, 0, 0) == 6);   // the first block's key is the same, then tokens decide
+  CHECK(shared(4, tokens, 7, 0) == 0);   // another adapter: equal tokens under other keys
+  CHECK(shared(5, tokens, 0, 1) == 0);   // another domain
+  const Tokens brief(tokens.begin(), tokens.begin() + 3);
+  CHECK(shared(6, brief, 0, 0) == 0);    // no full block, nothing vouches
+}
+
+TEST_CASE("the source of a copy is told to the policy as used, until it was copied") {
+  IndexWorld w(config());
+  const Tokens tokens = prompt(8, 1);
+  const auto path = w.serve(ask(1, tokens));
+  const Tokens parted = prompt(8, 2, Tokens(tokens.begin(), tokens.begin() + 6));
+  w.admit(ask(2, parted));
+  const std::string used = std::to_string(path[0]) + " " + std::to_string(path[1]);
+  CHECK(events_of(w.match({2}, 8)) == Lines{"hit 0: " + used});
+  REQUIRE(w.hits[0].partial_source == path[1]);
+  const auto told = events_of(w.publish({{2, 1, {30}, wire::Ending::RUNNING}}));
+  REQUIRE(told.size() == 2);
+  CHECK(told[0] == "release 0: " + std::to_string(path[1]));
+}
+
 TEST_CASE("a key that stands for other tokens is no hit") {
   IndexWorld w(config());
   const Tokens tokens = prompt(8, 1);

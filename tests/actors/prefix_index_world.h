@@ -191,6 +191,13 @@ class IndexWorld {
       }
     });
   }
+  std::vector<Sent> purge_prefix(const std::vector<BlockKey>& keys) {
+    return h.give(Tick{6}, [&](wire::Message::Builder m) {
+      auto purge = m.initPurge();
+      purge.setScope(wire::PurgeScope::PREFIX);
+      purge.setKeys(data_of(keys));
+    });
+  }
   /// Admits, matches and finishes a request whose missing blocks get the handles from `next` on.
   std::vector<uint32_t> serve(const Ask& ask) {
     admit(ask);

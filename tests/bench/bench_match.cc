@@ -117,7 +117,7 @@ class World {
 
   /// One round each, in ns per block: `longest_prefix` over known keys …
   double lookup_round() {
-    return round([&](const Prompt& p) { sink_ += tree_.longest_prefix(p.keys, 0); });
+    return round([&](const Prompt& p) { sink_ += tree_.longest_prefix(p.keys, 0, 0); });
   }
   /// … match with token compare, use counts and the lease …
   double match_round() {
@@ -170,7 +170,7 @@ class World {
       admit(p);
       enter_row();
       end_row();
-      sink_ += tree_.longest_prefix(p.keys, 0);
+      sink_ += tree_.longest_prefix(p.keys, 0, 0);
     }
   }
   double index_bytes_per_block() const {
