@@ -129,6 +129,7 @@ void Allocator::free_if_unused(uint32_t block) {
   if (row.refs != 0 || row.indexed || row.in_flight != 0 || ids_.is_free(block)) {
     return;
   }
+  set_demoting(block, false);
   for (size_t t = 0; t < kTierCount; ++t) {
     free_slot(block, static_cast<Tier>(t), false);
   }

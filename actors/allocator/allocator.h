@@ -52,14 +52,15 @@ class Allocator {
     uint32_t generation = 0;
   };
   struct BlockRow {
-    uint32_t refs = 0;       // table entries that name it
     uint64_t born = 0;       // last commit before the handle was given out: tells its uses apart
     uint64_t named = 0;      // last commit that named it to the index, 0: none
+    uint32_t refs = 0;       // table entries that name it
     uint16_t in_flight = 0;  // operations on its slots
     uint8_t block_class = 0;
     bool indexed : 1 = false;     // the prefix index knows it, or is being told
     bool leaving : 1 = false;     // its device slot is free as soon as no table names it
     bool quarantine : 1 = false;  // and is not to be used again then
+    bool demoting : 1 = false;    // asked to be copied down: its device slot is about to come free
   };
   struct Sequence {
     uint64_t request = 0;  // 0: free
@@ -160,7 +161,17 @@ class Allocator {
   void set_indexed(uint32_t block, bool indexed);
   bool is_idle(uint32_t block) const noexcept {
     const BlockRow& row = rows_[block];
-    return row.indexed && row.refs == 0 && row.in_flight == 0 && has(block, Tier::kDevice);
+    return row.indexed && row.refs == 0 && row.in_flight == 0 && !row.demoting &&
+           has(block, Tier::kDevice);
+  }
+  void set_demoting(uint32_t block, bool demoting) noexcept {
+    const bool was = is_idle(block);
+    if (rows_[block].demoting != demoting) {
+      rows_[block].demoting = demoting;
+      demoting_granules_ += demoting ? granules_of(block) : 0;
+      demoting_granules_ -= demoting ? 0 : granules_of(block);
+    }
+    note_idle(block, was);
   }
   void note_idle(uint32_t block, bool was) noexcept {
     const bool is = is_idle(block);
@@ -209,10 +220,11 @@ class Allocator {
   uint32_t next_id_hint_ = 0;
   uint32_t next_slot_generation_ = 1;
   uint64_t refs_total_ = 0;
-  uint64_t commits_ = 0;        // number of the last commit
-  uint64_t idle_granules_ = 0;  // device granules of blocks that could be evicted
-  uint32_t peak_used_ = 0;      // device granules
-  uint64_t used_tick_sum_ = 0;  // used granules x ticks / 2^10, for the mean
+  uint64_t commits_ = 0;            // number of the last commit
+  uint64_t idle_granules_ = 0;      // device granules of blocks that could be evicted
+  uint64_t demoting_granules_ = 0;  // device granules of blocks on their way down
+  uint32_t peak_used_ = 0;          // device granules
+  uint64_t used_tick_sum_ = 0;      // used granules x ticks / 2^10, for the mean
   Tick used_since_;
   Tick first_tick_;
   uint64_t copied_ = 0;

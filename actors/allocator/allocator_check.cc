@@ -108,11 +108,13 @@ Status Allocator::check() const {
     census.taken[t] = pools_[t].free_map();
   }
   uint64_t idle = 0;
+  uint64_t demoting = 0;
   uint64_t total = 0;
   for (uint32_t block = 0; block < rows_.size(); ++block) {
     TROUPE_TRY(check_block(block, refs[block], census));
     total += rows_[block].refs;
     idle += is_idle(block) ? granules_of(block) : 0;
+    demoting += rows_[block].demoting ? granules_of(block) : 0;
   }
   for (size_t t = 0; t < kTierCount; ++t) {
     if (census.used[t] != pools_[t].used()) {
@@ -121,9 +123,12 @@ Status Allocator::check() const {
                                          ", the pool counts " + std::to_string(pools_[t].used()));
     }
   }
-  if (idle != idle_granules_ || total != refs_total_) {
-    return Status(Code::kInternal, "allocator: " + std::to_string(idle) + " granules are idle, " +
-                                       std::to_string(idle_granules_) + " are counted");
+  if (idle != idle_granules_ || demoting != demoting_granules_ || total != refs_total_) {
+    return Status(Code::kInternal,
+                  "allocator: " + std::to_string(idle) + " granules are idle, " +
+                      std::to_string(demoting) + " on their way down; counted are " +
+                      std::to_string(idle_granules_) + " and " +
+                      std::to_string(demoting_granules_));
   }
   return Status::ok();
 }

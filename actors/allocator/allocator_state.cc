@@ -6,7 +6,7 @@
 namespace troupe {
 
 Status Allocator::save(StateSink& sink) const {
-  sink.u32(3);
+  sink.u32(4);
   for (const SlotPool& pool : pools_) {
     pool.save(sink);
   }
@@ -19,7 +19,7 @@ Status Allocator::save(StateSink& sink) const {
     sink.u32(row.in_flight);
     sink.u8(row.block_class);
     sink.u8(static_cast<uint8_t>((row.indexed ? 1 : 0) | (row.leaving ? 2 : 0) |
-                                 (row.quarantine ? 4 : 0)));
+                                 (row.quarantine ? 4 : 0) | (row.demoting ? 8 : 0)));
     for (size_t t = 0; t < kTierCount; ++t) {
       if (!places_[t].empty()) {
         sink.u32(places_[t][block].first);
@@ -77,6 +77,7 @@ Status Allocator::load_blocks(StateSource& source) {
   ids_ = IdPool(config_.capacity_blocks);
   refs_total_ = 0;
   idle_granules_ = 0;
+  demoting_granules_ = 0;
   for (uint32_t block = 0; block < rows_.size(); ++block) {
     BlockRow& row = rows_[block];
     row.refs = source.u32();
@@ -88,6 +89,7 @@ Status Allocator::load_blocks(StateSource& source) {
     row.indexed = (flags & 1) != 0;
     row.leaving = (flags & 2) != 0;
     row.quarantine = (flags & 4) != 0;
+    row.demoting = (flags & 8) != 0;
     for (size_t t = 0; t < kTierCount; ++t) {
       if (!places_[t].empty()) {
         places_[t][block].first = source.u32();
@@ -104,6 +106,7 @@ Status Allocator::load_blocks(StateSource& source) {
     }
     refs_total_ += row.refs;
     idle_granules_ += is_idle(block) ? granules_of(block) : 0;
+    demoting_granules_ += row.demoting ? granules_of(block) : 0;
   }
   return Status::ok();
 }
@@ -171,9 +174,9 @@ Status Allocator::load_waiting(StateSource& source) {
 }
 
 Status Allocator::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 3) {
+  if (const uint32_t schema = source.u32(); schema != 4) {
     return Status(Code::kUnsupported,
-                  "allocator: state schema " + std::to_string(schema) + ", not 3");
+                  "allocator: state schema " + std::to_string(schema) + ", not 4");
   }
   for (SlotPool& pool : pools_) {
     TROUPE_TRY(pool.load(source));

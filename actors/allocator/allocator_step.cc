@@ -137,7 +137,9 @@ void Allocator::try_step(StepContext& cx) {
   // What eviction could free on top; an estimate, since leases are the prefix index's to know.
   const bool may_ask = pending_.last_free == UINT64_MAX || free > pending_.last_free;
   const uint64_t room = free + (may_ask ? idle_granules_ : 0);
-  if (running > room && !reclaim_open_[0]) {
+  // What is on its way down is waited for: to preempt one more request for it would free more than
+  // is needed, and so on until none is left.
+  if (running > room + demoting_granules_ && !reclaim_open_[0]) {
     cancel_step(running - std::min(free, running), cx);
     return;
   }
@@ -164,9 +166,11 @@ void Allocator::try_step(StepContext& cx) {
     return;  // room is being made already; what comes of it is seen then
   }
   if (need > free) {
-    pending_.last_free = free;
-    ask_room(0, need - free, false, cx);
-    return;
+    if (may_ask && idle_granules_ > 0) {
+      pending_.last_free = free;
+      ask_room(0, need - free, false, cx);
+    }
+    return;  // else the demotions under way come back here
   }
   if (!taken) {
     make_room_for_runs(may_ask, cx);
@@ -186,6 +190,9 @@ void Allocator::make_room_for_runs(bool may_ask, StepContext& cx) {
     pending_.last_free = pools_[0].free();
     ask_room(0, 1, false, cx);
     return;
+  }
+  if (demoting_granules_ > 0) {
+    return;  // these come back here
   }
   const auto last = std::find_if(pending_.news.rbegin(), pending_.news.rend(),
                                  [](const NewRow& row) { return row.in; });

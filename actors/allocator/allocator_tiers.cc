@@ -13,6 +13,11 @@ void Allocator::on_place(wire::Place::Reader place, StepContext& cx) {
   TROUPE_ASSERT(pending.to < kTierCount && config_.granules[pending.to] > 0);
   const auto blocks = span_of<uint32_t>(place.getBlocks());
   pending.blocks.assign(blocks.begin(), blocks.end());
+  for (const uint32_t block : pending.blocks) {
+    if (pending.from == 0 && block < rows_.size() && !ids_.is_free(block)) {
+      set_demoting(block, true);
+    }
+  }
   places_waiting_.push_back(std::move(pending));
   try_places(place.getTo(), cx);
 }
@@ -66,6 +71,7 @@ void Allocator::try_places(uint8_t tier, StepContext& cx) {
 }
 
 void Allocator::on_released(wire::Released::Reader released, StepContext& cx) {
+  const uint64_t demoting = demoting_granules_;
   for (const auto item : released.getItems()) {
     const uint32_t block = item.getBlock();
     if (block >= rows_.size() || item.getTier() >= kTierCount || ids_.is_free(block)) {
@@ -78,6 +84,7 @@ void Allocator::on_released(wire::Released::Reader released, StepContext& cx) {
       --row.in_flight;  // an item ends the one operation that a moving block can have
     }
     note_idle(block, was);
+    set_demoting(block, false);
     const auto tier = static_cast<Tier>(item.getTier());
     if (row.named > released.getCommit() && tier == Tier::kDevice && !item.getKept()) {
       continue;  // a fork has published it again, on top of what the index knew then
@@ -106,9 +113,12 @@ void Allocator::on_released(wire::Released::Reader released, StepContext& cx) {
     reclaim_open_[tier] = false;
     if (tier == 0) {
       try_step(cx);
-    } else {
-      try_places(tier, cx);
+      return;
     }
+    try_places(tier, cx);
+  }
+  if (demoting_granules_ < demoting) {
+    try_step(cx);  // it may have waited for these
   }
 }
 
@@ -118,6 +128,7 @@ void Allocator::answer_status(uint64_t control, StepContext& cx) {
       {"allocator.device.granules", pools_[0].granules()},
       {"allocator.device.free", pools_[0].free()},
       {"allocator.device.idle", idle_granules_},
+      {"allocator.device.demoting", demoting_granules_},
       {"allocator.device.peak_used", peak_used_},
       {"allocator.device.mean_used", ticks == 0 ? pools_[0].used() : used_tick_sum_ / ticks},
       {"allocator.host.free", pools_[1].free()},

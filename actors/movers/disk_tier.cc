@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
 
 #include "kernels/cpu/bytes.h"
 
@@ -42,60 +44,130 @@ Expected<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& option
                                  std::strerror(errno));
   }
   std::unique_ptr<DiskTier> tier(new DiskTier(options));
+  std::promise<Status> opened;
+  tier->thread_ = std::thread([self = tier.get(), &opened] {
+    const Status status = self->open_store();
+    const bool good = status.is_ok();
+    opened.set_value(status);  // `opened` may be gone from here on
+    if (good) {
+      self->serve();
+    }
+    self->store_.reset();
+  });
+  TROUPE_TRY(opened.get_future().get());
+  return tier;
+}
+
+DiskTier::~DiskTier() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Status DiskTier::open_store() {
   io::StoreOptions store;
-  store.directory = options.directory;
-  store.classes = {{options.granule_bytes + static_cast<uint32_t>(io::kRecordTrailerBytes),
-                    options.granules}};
+  store.directory = options_.directory;
+  store.classes = {{options_.granule_bytes + static_cast<uint32_t>(io::kRecordTrailerBytes),
+                    options_.granules}};
   store.durability = io::Durability::kEphemeral;
   store.checksum = checksum;
   auto opened = io::DiskStore::open(std::move(store));
   if (!opened) {
     return opened.status();
   }
-  tier->store_ = std::move(*opened);
-  return tier;
+  store_ = std::move(*opened);
+  return Status::ok();
 }
 
-void DiskTier::submit(DiskOp& op, size_t index) {
+void DiskTier::run(std::span<DiskOp> ops) {
+  if (ops.empty()) {
+    return;
+  }
+  Batch batch{ops, 0, ops.size()};
+  std::unique_lock lock(mutex_);
+  arrived_.push_back(&batch);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return batch.open == 0; });
+}
+
+void DiskTier::serve() {
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      const bool idle = std::all_of(active_.begin(), active_.end(),
+                                    [](const Batch* batch) { return batch == nullptr; });
+      if (idle) {
+        changed_.wait(lock, [&] { return stopping_ || !arrived_.empty(); });
+        if (arrived_.empty()) {
+          return;
+        }
+      }
+      for (; !arrived_.empty(); arrived_.pop_front()) {
+        const auto free = std::find(active_.begin(), active_.end(), nullptr);
+        if (free == active_.end()) {
+          active_.push_back(arrived_.front());
+        } else {
+          *free = arrived_.front();
+        }
+      }
+    }
+    submit_what_fits();
+    if (store_->outstanding() > 0) {
+      reap();
+    }
+  }
+}
+
+void DiskTier::submit_what_fits() {
+  for (size_t slot = 0; slot < active_.size(); ++slot) {
+    while (active_[slot] != nullptr && active_[slot]->submitted < active_[slot]->ops.size() &&
+           store_->room() > 0) {
+      submit(static_cast<uint64_t>(slot) << 32 | active_[slot]->submitted++);
+    }
+  }
+}
+
+void DiskTier::submit(uint64_t tag) {
+  DiskOp& op = op_of(tag);
   Status status = Status::ok();
   if (op.read) {
     const io::ReadBlock read{.expected = {.key = digest_of(op),
                                           .namespace_fingerprint = options_.namespace_fingerprint,
                                           .slot = op.slot},
                              .payload = op.payload,
-                             .user_data = index};
+                             .user_data = tag};
     status = store_->read({&read, 1});
   } else {
-    io::WriteBlock write{.slot = op.slot, .record = {}, .payload = op.payload, .user_data = index};
+    io::WriteBlock write{.slot = op.slot, .record = {}, .payload = op.payload, .user_data = tag};
     write.record.namespace_fingerprint = options_.namespace_fingerprint;
     write.record.key = digest_of(op);
     status = store_->write({&write, 1});
   }
   if (!status) {
-    op.code = status.code();
+    end(op, status.code(), tag);
   }
 }
 
-void DiskTier::reap(std::span<DiskOp> ops) {
+void DiskTier::reap() {
   io::StoreCompletion done[64];
   const size_t count = store_->wait(done, -1);
   for (size_t i = 0; i < count; ++i) {
-    DiskOp& op = ops[done[i].user_data];
-    op.code = code_of(done[i].verdict);
+    DiskOp& op = op_of(done[i].user_data);
     op.checksum = done[i].checksum;
+    end(op, code_of(done[i].verdict), done[i].user_data);
   }
 }
 
-void DiskTier::run(std::span<DiskOp> ops) {
+void DiskTier::end(DiskOp& op, Code code, uint64_t tag) {
+  op.code = code;
+  Batch*& batch = active_[tag >> 32];
   const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < ops.size(); ++i) {
-    while (store_->room() == 0) {
-      reap(ops);
-    }
-    submit(ops[i], i);
-  }
-  while (store_->outstanding() > 0) {
-    reap(ops);
+  if (--batch->open == 0) {
+    batch = nullptr;  // its owner may return as soon as the lock is free
+    changed_.notify_all();
   }
 }
 

@@ -33,7 +33,7 @@ const std::vector<Key>& keys() {
       {"tiers", "device_blocks", "capacity of the device tier", &C::device_blocks, 1, 1LL << 30},
       {"tiers", "host_blocks", "capacity of the host tier; 0: off", &C::host_blocks, 0, 1LL << 30},
       {"tiers", "disk_blocks", "capacity of the disk tier; 0: off", &C::disk_blocks, 0, 1LL << 30},
-      {"tiers", "disk_directory", "where the disk tier's file lies; it dies with the process",
+      {"tiers", "disk_directory", "where the disk tier's file lies; empty: a folder of its own",
        nullptr, 0, 0, &C::disk_directory},
       {"tiers", "real_block_bytes",
        "bytes really kept for a block in runs; the clock uses the true layout's",

@@ -30,7 +30,7 @@ struct RunConfig {
   int64_t device_blocks = 16384;
   int64_t host_blocks = 0;
   int64_t disk_blocks = 0;
-  std::string disk_directory = "/tmp/troupe-disk";
+  std::string disk_directory;  // empty: one of its own in the temporary folder
   int64_t real_block_bytes = 4096;
   int64_t free_reserve_blocks = 0;
   // [scheduler]

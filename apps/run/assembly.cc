@@ -1,5 +1,10 @@
 #include "apps/run/assembly.h"
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
 #include "actors/policy_slot/lru.h"
 #include "apps/models/models.h"
 #include "apps/run/engines.h"
@@ -126,11 +131,26 @@ Status Assembly::make_memory(const RunConfig& config, const ModelledLinks& links
   return Status::ok();
 }
 
+OwnFolder::~OwnFolder() {
+  if (!path.empty()) {
+    std::error_code ignored;  // it lies in the temporary folder, whose cleaning is the system's
+    std::filesystem::remove_all(path, ignored);
+  }
+}
+
 Status Assembly::make_disk(const RunConfig& config) {
   if (config.disk_blocks == 0) {
     return Status::ok();
   }
-  auto disk = DiskTier::open({config.disk_directory, static_cast<uint32_t>(config.disk_blocks),
+  std::string folder = config.disk_directory;
+  if (folder.empty()) {  // of its own, so that two runs at once do not meet
+    folder = std::filesystem::temp_directory_path() / "troupe-disk-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) {
+      return Status(Code::kIo, "disk tier: cannot make " + folder + ": " + std::strerror(errno));
+    }
+    disk_folder_.path = folder;
+  }
+  auto disk = DiskTier::open({folder, static_cast<uint32_t>(config.disk_blocks),
                               static_cast<uint32_t>(granule_bytes_), 1});
   if (!disk) {
     return disk.status();

@@ -29,6 +29,15 @@ Expected<Troupe> build_replay_troupe(const RunConfig& config, const policy::Regi
 /// set.
 Expected<BlockCost> block_cost(const RunConfig& config);
 
+/// A folder that goes with its owner.
+struct OwnFolder {
+  std::string path;  // empty: none
+  OwnFolder() = default;
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+  ~OwnFolder();
+};
+
 class Assembly {
  public:
   /// `config.block_tokens` must be set (not 0). Errors: memory, unknown policies.
@@ -49,6 +58,7 @@ class Assembly {
   io::Arena device_arena_;
   io::Arena host_arena_;
   std::unique_ptr<kernels::CpuDevice> device_;
+  OwnFolder disk_folder_;
   std::unique_ptr<DiskTier> disk_;
   std::unique_ptr<TierMemory> memory_;
   uint64_t granule_bytes_ = 0;

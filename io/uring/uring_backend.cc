@@ -5,6 +5,7 @@
 #include <liburing.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -85,6 +86,7 @@ class UringBackend final : public Backend {
   Fd wake_fd_;
   uint64_t wake_value_ = 0;
   uint64_t overflows_ = 0;
+  uint64_t wait_errors_ = 0;
   std::string note_;
 };
 
@@ -375,7 +377,11 @@ size_t UringBackend::reap(std::span<RawResult> out, bool wait, int64_t timeout_n
   }
   // -EINTR, -ETIME, -EAGAIN and -EBUSY: nothing is lost, whatever came is drained now.
   if (result < 0 && result != -EINTR && result != -ETIME && result != -EAGAIN && result != -EBUSY) {
-    TROUPE_LOG_ERROR("io_uring wait: %s", errno_text(-result).c_str());
+    // Told at the 1st, 2nd, 4th, 8th … time: a caller that goes on waiting would flood the log.
+    if (std::has_single_bit(++wait_errors_)) {
+      TROUPE_LOG_ERROR("io_uring wait: %s (%llu times so far)", errno_text(-result).c_str(),
+                       static_cast<unsigned long long>(wait_errors_));
+    }
   }
   return drain_completions(out);
 }

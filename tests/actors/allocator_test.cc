@@ -105,6 +105,27 @@ TEST_CASE("running rows all or nothing: the step ends and new rows are named") {
   CHECK(reclaim_of(w.reserve({{1, 0, 8, 1}}, {})) == 1);
 }
 
+TEST_CASE("a step waits for what is on its way down; nobody else is preempted for it") {
+  for (const bool moved : {true, false}) {
+    CAPTURE(moved);
+    AllocatorWorld w(config(4, 4));
+    w.reserve({}, {{1, 0, 2 * kBlock}, {2, 1, 2 * kBlock}});
+    w.commit({{2, 1, 8, wire::Ending::PREEMPT_SWAP}});  // blocks 2 and 3 are to go to the host
+    w.place(0, 1, {2, 3});
+    CHECK(w.reserve({{1, 0, 8, 4}}, {}).empty());  // one more block: the copies will give it
+    const auto sent = w.released({{2, 0, false, false, !moved}}, false);
+    if (moved) {
+      CHECK(run_of(sent).rows.at(0).blocks.size() == 1);
+      CHECK(w.released({{3, 0, false}}, false).empty());
+    } else {
+      // The copy came to nothing: that block may be evicted as it is, if the index agrees.
+      CHECK(reclaim_of(sent) == 1);
+      CHECK(w.released({}).empty());  // it does not; the other one is still under way
+      CHECK(short_of(w.released({{3, 0, false, false, true}}, false)).cancelled);
+    }
+  }
+}
+
 TEST_CASE("a new row fits wholly or not at all; those behind it do not pass it") {
   AllocatorWorld w(config(8));
   w.reserve({}, {{1, 0, 4 * kBlock}});

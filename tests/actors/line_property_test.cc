@@ -349,6 +349,7 @@ class Line {
     });
     while (dispatcher_.deliver([&](wire::Message::Reader m) { on_client(m); })) {
     }
+    CHECK(gauges_.at("allocator.device.demoting") == 0);
     answers_ = 0;
     dispatcher_.post(Kind::CONTROL, 8, [&](wire::Message::Builder m) {
       auto control = m.initControl();

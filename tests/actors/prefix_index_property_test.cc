@@ -16,7 +16,6 @@ using prefix::Motion;
 using prefix::NewBlock;
 using prefix::TreeConfig;
 
-constexpr uint32_t kBlock = 4;
 constexpr uint32_t kCapacity = 300;
 constexpr uint8_t kTiers = 7;
 

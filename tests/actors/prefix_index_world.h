@@ -58,6 +58,31 @@ struct Ask {  // a submit as the gateway passes it on
   bool prompt_only = true;
 };
 
+constexpr uint32_t kBlock = 4;
+
+/// Blocks of four tokens, or of eight in class 1.
+inline PrefixIndexConfig config(uint8_t tiers = 1) {
+  PrefixIndexConfig c;
+  c.class_tokens = {kBlock, 2 * kBlock};
+  c.class_bytes = {64, 64};
+  c.capacity_blocks = 256;
+  c.max_requests = 16;
+  c.partial_min_tokens = 2;
+  c.tiers = tiers;
+  return c;
+}
+
+inline Ask ask(uint64_t request, const Tokens& tokens, bool seal_partial = false,
+               uint32_t domain = 0) {
+  Ask a;
+  a.request = request;
+  a.tokens = tokens;
+  a.keys = keys_of(tokens, kBlock, seal_partial, domain);
+  a.seal_partial = seal_partial;
+  a.domain = domain;
+  return a;
+}
+
 struct Hit {  // one new row as the index sends it on
   uint64_t request = 0;
   uint32_t hits = 0;
