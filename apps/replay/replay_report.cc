@@ -2,6 +2,7 @@
 
 #include "apps/json/json_writer.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
@@ -55,6 +56,8 @@ void write(JsonWriter& json, const replay::LaneReport& lane) {
       .field("messages", lane.counts.outputs)
       .field("states", lane.counts.states)
       .field("unconfirmed", lane.counts.unconfirmed)
+      .field("divergences", lane.divergence ? 1 : 0)
+      .field("digest_equal", lane.complete && lane.counts.states > 0)
       .field("digest", hex(lane.digest))
       .field("stopped", lane.stopped)
       .field("invariants", lane.check ? std::string("ok") : lane.check.text())
@@ -71,6 +74,12 @@ void write(JsonWriter& json, const replay::LaneReport& lane) {
     write(json, *lane.divergence);
   }
   json.end_object();
+}
+
+/// Every actor's state at its end was compared, and is the recorded one.
+bool digests_equal(const replay::SystemReport& report) {
+  return report.complete && std::all_of(report.lanes.begin(), report.lanes.end(),
+                                        [](const auto& lane) { return lane.counts.states > 0; });
 }
 
 }  // namespace
@@ -105,6 +114,8 @@ std::string system_json(const replay::SystemReport& report, double seconds) {
       .field("messages", report.outputs)
       .field("not_replayed", report.not_replayed)
       .field("in_flight", report.in_flight)
+      .field("divergences", report.divergence ? 1 : 0)
+      .field("digest_equal", digests_equal(report))
       .field("digest", hex(report.digest))
       .field("seconds", seconds);
   if (report.divergence) {

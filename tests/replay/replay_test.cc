@@ -10,7 +10,10 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <cstring>
 #include <thread>
+#include <xxhash.h>
 
 namespace troupe {
 namespace {
@@ -223,6 +226,57 @@ TEST_CASE(
     CHECK(lane.counts.deliveries < 400);
     CHECK(replay_one(recording, test::kBook).complete);
   }
+}
+
+/// Adds 1 to `nanos` of the first result of the `n`th transferDone in the lane at `path`, and makes
+/// all checksums right again, as somebody with an editor and the format's page would. Returns the
+/// delivery.
+uint64_t edit_nanos(const std::string& path, int n) {
+  std::vector<char> bytes = test::bytes_of(path);
+  trace::FileHead file;
+  trace::load_from(file, bytes.data());
+  for (size_t at = sizeof(file) + file.header_words * 8UL; at < bytes.size();) {
+    trace::RecordHead head;
+    trace::load_from(head, bytes.data() + at);
+    const size_t whole = sizeof(head) + head.words * 8UL;
+    const bool wanted = head.type == static_cast<uint16_t>(trace::RecordType::kDelivery) &&
+                        head.kind == static_cast<uint16_t>(Kind::TRANSFER_DONE);
+    if (wanted && --n == 0) {
+      char* payload = bytes.data() + at + sizeof(head) + sizeof(trace::DeliveryBody);
+      FrameReader reader({reinterpret_cast<const capnp::word*>(payload),
+                          head.words - sizeof(trace::DeliveryBody) / 8});
+      const auto result = reader.message().getTransferDone().getResults()[0];
+      const uint64_t nanos = result.getNanos();
+      char* field =
+          std::search(payload, bytes.data() + at + whole, reinterpret_cast<const char*>(&nanos),
+                      reinterpret_cast<const char*>(&nanos) + sizeof(nanos));
+      REQUIRE(field != bytes.data() + at + whole);
+      const uint64_t changed = nanos + 1;
+      std::memcpy(field, &changed, sizeof(changed));
+      const uint64_t sum = XXH3_64bits_withSeed(bytes.data() + at + 16, whole - 16, file.checksum);
+      std::memcpy(bytes.data() + at + 8, &sum, sizeof(sum));
+      test::write_bytes(path, bytes);
+      return head.seq;
+    }
+    at += whole;
+  }
+  return 0;
+}
+
+TEST_CASE("one field of one message, changed by hand under right checksums, is found and named") {
+  Recording recording;
+  record(recording, {});
+  const uint64_t edited = edit_nanos(lanes_of(recording)[2].paths[0], 77);
+  REQUIRE(edited != 0);
+  const replay::SystemReport report = replay_all(recording);
+  REQUIRE(report.divergence);
+  CHECK_FALSE(report.complete);
+  CHECK(report.divergence->actor == "book");
+  CHECK(report.divergence->seq == edited);
+  CHECK(report.divergence->kind == Kind::TRANSFER_DONE);
+  CHECK(report.divergence->field.field == "reply.value");
+  CHECK(std::stoull(report.divergence->field.got) ==
+        std::stoull(report.divergence->field.expected) + 1);
 }
 
 TEST_CASE("a recording of other actors than this build makes is refused") {
