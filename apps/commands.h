@@ -10,6 +10,7 @@ int gen_main(int argc, char** argv);
 int replay_main(int argc, char** argv);
 int run_main(int argc, char** argv);
 int size_main(int argc, char** argv);
+int trace_main(int argc, char** argv);
 int version_main(int argc, char** argv);
 
 }  // namespace troupe

@@ -18,6 +18,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", troupe::run_main, "serve a request trace with real blocks, and report"},
     {"replay", troupe::replay_main, "run a recording through fresh cores and compare"},
+    {"trace", troupe::trace_main, "look into a recording: lanes, messages, a timeline"},
     {"gen", troupe::gen_main, "make a multi-tenant agent and RAG workload"},
     {"lab", troupe::lab_main, "compare policies over a trace, next to the offline bound"},
     {"size", troupe::size_main, "bytes of a model's cache, and what fits a memory"},
