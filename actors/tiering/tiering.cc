@@ -141,7 +141,8 @@ void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
       found = at;
     }
   }
-  if (found == batches_.end() || placed.getCopies().size() != found->second.asked.size()) {
+  const auto copies = placed.getCopies();
+  if (found == batches_.end() || copies.size() != found->second.asked.size()) {
     ++stray_;
     return;
   }
@@ -155,7 +156,7 @@ void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
   const uint8_t next = below(placed.getTo());
   for (unsigned i = 0; i < asked.size(); ++i) {
     Item& item = batch.items[asked[i]];
-    if (placed.getCopies()[i].getTarget().getCount() != 0) {
+    if (copies[i].getTarget().getCount() != 0) {
       const uint64_t transfer = next_transfer_++;
       copying_[transfer] = {id, asked[i]};
       going.emplace_back(i, transfer);
@@ -186,9 +187,10 @@ void Tiering::send_transfer(wire::Placed::Reader placed,
   cx.out.send(
       Kind::TRANSFER, going.size() * 12,
       [&](wire::Message::Builder m) {
+        const auto copies = placed.getCopies();
         auto list = m.initTransfer().initCopies(static_cast<unsigned>(going.size()));
         for (unsigned i = 0; i < going.size(); ++i) {
-          list.setWithCaveats(i, placed.getCopies()[going[i].first]);
+          list.setWithCaveats(i, copies[going[i].first]);
           list[i].setId(going[i].second);
         }
       },
