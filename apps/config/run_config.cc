@@ -247,6 +247,15 @@ Status listed(std::string errors) {
 std::string combination_errors(const RunConfig& c, const std::string& name) {
   std::string errors;
   const auto wrong = [&](const std::string& text) { errors += name + ": " + text + "\n"; };
+  for (const Key& key : keys()) {  // a value may also come from the command line
+    if (key.integer != nullptr && (c.*key.integer < key.low || c.*key.integer > key.high)) {
+      wrong(std::string(key.section) + "." + key.name + ": " + std::to_string(c.*key.integer) +
+            " is not in " + std::to_string(key.low) + " … " + std::to_string(key.high));
+    }
+  }
+  if (!errors.empty()) {
+    return errors;  // what follows compares values that are in range
+  }
   if (c.max_batch_tokens < c.max_running) {
     wrong("scheduler.max_batch_tokens " + std::to_string(c.max_batch_tokens) +
           " is less than scheduler.max_running " + std::to_string(c.max_running) +
@@ -287,7 +296,8 @@ Expected<RunConfig> parse_config(const std::string& text, const std::string& nam
     const toml::table root = toml::parse(text, name);
     Reader reader(config, name);
     reader.read(root);
-    TROUPE_TRY(listed(reader.errors() + combination_errors(config, name)));
+    TROUPE_TRY(listed(reader.errors()));
+    TROUPE_TRY(check_config(config, name));
   } catch (const toml::parse_error& e) {
     return Status(Code::kInvalidArgument, name + ":" + std::to_string(e.source().begin.line) +
                                               ": " + std::string(e.description()));

@@ -1,15 +1,16 @@
 #include "apps/run/assembly.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-
 #include "actors/policy_slot/lru.h"
 #include "apps/models/models.h"
 #include "apps/run/engines.h"
 #include "runtime/layout/block_bytes.h"
 #include "runtime/plugin/registry.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 
 namespace troupe {
 namespace {
@@ -65,7 +66,9 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
 
 }  // namespace
 
-std::unique_ptr<policy::Registry> make_registry() { return std::make_unique<RunRegistry>(); }
+std::unique_ptr<policy::Registry> make_registry() {
+  return std::make_unique<RunRegistry>();
+}
 
 Expected<BlockCost> block_cost(const RunConfig& config) {
   const auto model = find_model(known_models(), config.model);
@@ -87,18 +90,58 @@ Expected<Troupe> build_replay_troupe(const RunConfig& config, const policy::Regi
   if (!cost) {
     return cost.status();
   }
-  const auto engine = find_engine(config.gpu, config.model,
-                                  static_cast<double>(cost->true_block_bytes) /
-                                      static_cast<double>(config.block_tokens));
+  const auto engine = find_engine(
+      config.gpu, config.model,
+      static_cast<double>(cost->true_block_bytes) / static_cast<double>(config.block_tokens));
   if (!engine) {
     return engine.status();
   }
   return build_troupe(troupe_config(config, *engine, *cost), registry, MoverSet{});
 }
 
+namespace {
+
+/// Bytes that the kernel says can be had without swapping; 0 where it does not say.
+uint64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::string unit;
+  for (uint64_t kib = 0; file >> name >> kib && std::getline(file, unit);) {
+    if (name == "MemAvailable:") {
+      return kib * 1024;
+    }
+  }
+  return 0;
+}
+
+/// The arenas, and what the index, the allocator and the policies keep of a block.
+Status fits_memory(const RunConfig& config, uint64_t granule_bytes) {
+  constexpr uint64_t kTablesPerBlock = 200;
+  const auto blocks = [](int64_t n) { return static_cast<uint64_t>(n); };
+  const uint64_t arenas =
+      (blocks(config.device_blocks) + blocks(config.host_blocks)) * granule_bytes;
+  const uint64_t all =
+      blocks(config.device_blocks) + blocks(config.host_blocks) + blocks(config.disk_blocks);
+  const uint64_t tables = all * (kTablesPerBlock + 4 * static_cast<uint64_t>(config.block_tokens));
+  const uint64_t available = available_bytes();
+  if (available != 0 && arenas + tables > available) {
+    return Status(Code::kNoCapacity,
+                  std::to_string(config.device_blocks) + " device, " +
+                      std::to_string(config.host_blocks) + " host and " +
+                      std::to_string(config.disk_blocks) + " disk blocks need " +
+                      std::to_string((arenas + tables) >> 20) + " MiB of memory here, " +
+                      std::to_string(available >> 20) +
+                      " MiB are available: fewer blocks, or a smaller tiers.real_block_bytes");
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
 Status Assembly::make_memory(const RunConfig& config, const ModelledLinks& links) {
-  auto device_arena = io::Arena::create(
-      static_cast<size_t>(config.device_blocks) * granule_bytes_, io::ArenaOptions{});
+  TROUPE_TRY(fits_memory(config, granule_bytes_));
+  auto device_arena = io::Arena::create(static_cast<size_t>(config.device_blocks) * granule_bytes_,
+                                        io::ArenaOptions{});
   if (!device_arena) {
     return device_arena.status();
   }
@@ -196,8 +239,7 @@ Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
   TROUPE_TRY(a->make_disk(config));
   MoverSet movers;
   TROUPE_TRY(a->make_movers(config, movers));
-  auto troupe = build_troupe(troupe_config(config, engine, cost), *a->registry_,
-                             std::move(movers));
+  auto troupe = build_troupe(troupe_config(config, engine, cost), *a->registry_, std::move(movers));
   if (!troupe) {
     return troupe.status();
   }

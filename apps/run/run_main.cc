@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 
 #include "apps/run/run.h"
 
@@ -25,10 +26,10 @@ struct Arguments {
   bool serial = false;
   bool prompt_only = false;
   uint64_t limit = 0;
-  int64_t device_blocks = -1;
-  int64_t host_blocks = -1;
-  int64_t disk_blocks = -1;
-  int64_t block_tokens = -1;
+  std::optional<int64_t> device_blocks;
+  std::optional<int64_t> host_blocks;
+  std::optional<int64_t> disk_blocks;
+  std::optional<int64_t> block_tokens;
   uint32_t max_length = 0;
 };
 
@@ -45,7 +46,7 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--json", a.json, "write the report as JSON to this file; - for standard output");
   app.add_option("--dispatcher", a.dispatcher, "inline or caf, instead of the configuration's");
   app.add_option("--policy", a.policy,
-                 "eviction policy: a name of `troupe lab --list`, or a path to a library");
+                 "eviction policy: a built-in one's name, or a path to a library");
   app.add_option("--record", a.record,
                  "record every message into this new directory, for troupe replay");
   app.add_option("--record-mode", a.record_mode,
@@ -72,7 +73,9 @@ Expected<RunConfig> effective_config(const Arguments& a) {
     }
     config = *read;
   }
-  const auto override_with = [](int64_t value, int64_t& key) { key = value >= 0 ? value : key; };
+  const auto override_with = [](const std::optional<int64_t>& value, int64_t& key) {
+    key = value.value_or(key);
+  };
   override_with(a.device_blocks, config.device_blocks);
   override_with(a.host_blocks, config.host_blocks);
   override_with(a.disk_blocks, config.disk_blocks);

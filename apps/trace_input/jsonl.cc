@@ -16,7 +16,9 @@ constexpr double kTimeMaxMs = 1e15;
 std::string excerpt(std::string_view text) {
   constexpr size_t kShown = 40;
   std::string out(1, '\'');
-  out += text.substr(0, kShown);
+  for (const char c : text.substr(0, kShown)) {  // a file of anything must not reach a terminal
+    out += c >= ' ' && c <= '~' ? c : '?';
+  }
   out += text.size() > kShown ? "…'" : "'";
   return out;
 }

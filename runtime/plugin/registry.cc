@@ -2,8 +2,11 @@
 
 #include "runtime/plugin/adapter.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 namespace troupe::plugin {
 
@@ -39,9 +42,32 @@ std::string Registry::path_of(std::string_view name) const {
   return dir_ + "/" + std::string(name) + ".so";
 }
 
-Expected<std::shared_ptr<const Library>> Registry::library(std::string_view name) {
+std::string Registry::known_names() const {
+  std::vector<std::string> names;
+  std::error_code ignored;  // a folder that is not there has no names
+  for (const auto& entry : std::filesystem::directory_iterator(dir_, ignored)) {
+    if (entry.path().extension() == ".so") {
+      names.push_back(entry.path().stem());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text.empty() ? "none" : text;
+}
+
+Expected<std::shared_ptr<const Library>> Registry::library(std::string_view name) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return loader_.load(path_of(name));
+  auto loaded = loader_.load(path_of(name));
+  if (!loaded && loaded.status().code() == Code::kNotFound &&
+      name.find('/') == std::string_view::npos) {
+    return Status(Code::kNotFound, "no policy \"" + std::string(name) + "\" in " + dir_ +
+                                       "; known are " + known_names() +
+                                       ", and libraries by their path");
+  }
+  return loaded;
 }
 
 Expected<EvictionInstance> Registry::make_instance(std::string_view name,
@@ -58,15 +84,11 @@ Expected<EvictionInstance> Registry::make_instance(std::string_view name,
 
 Expected<std::unique_ptr<policy::EvictionPolicy>> Registry::make_eviction(
     std::string_view name, uint32_t capacity, uint64_t seed, std::string_view params) const {
-  std::shared_ptr<const Library> found;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    auto loaded = loader_.load(path_of(name));
-    if (!loaded) {
-      return loaded.status();
-    }
-    found = *loaded;
+  auto loaded = library(name);
+  if (!loaded) {
+    return loaded.status();
   }
+  const std::shared_ptr<const Library> found = *loaded;
   const troupe_policy_desc* desc = found->find(name);
   InstanceOptions options;
   options.capacity = capacity;

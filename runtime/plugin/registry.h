@@ -24,7 +24,8 @@ class Registry final : public policy::Registry {
 
   /// File of a policy: `name` itself when it has a slash, else <policy_dir>/<name>.so.
   std::string path_of(std::string_view name) const;
-  Expected<std::shared_ptr<const Library>> library(std::string_view name);
+  std::string known_names() const;
+  Expected<std::shared_ptr<const Library>> library(std::string_view name) const;
   Expected<EvictionInstance> make_instance(std::string_view name, const InstanceOptions& options);
   Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
       std::string_view name, uint32_t capacity, uint64_t seed,

@@ -1,13 +1,14 @@
 // `troupe run` as a function: damage is found, both dispatchers answer everybody, tenants stay
 // apart, refusals are typed, and caching off computes everything.
+#include "apps/run/run.h"
+
+#include "apps/gen/workload.h"
+#include "apps/run/content.h"
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cstring>
-
-#include "apps/gen/workload.h"
-#include "apps/run/content.h"
-#include "apps/run/run.h"
 
 namespace troupe {
 namespace {
@@ -145,6 +146,27 @@ TEST_CASE("a request larger than the device is refused and the rest goes on") {
   const RunReport report = must_run(small(60), work);
   CHECK(report.all.refused == 1);
   CHECK(report.all.completed == work.items.size() - 1);
+}
+
+TEST_CASE("a configuration that can't be run is an error that names the value and the limit") {
+  const auto error_of = [](auto&& change) {
+    RunConfig config = small(64);
+    change(config);
+    const auto report = run_trace(config, sessions(2, 1, 4), RunOptions{});
+    return report ? std::string("none") : report.status().text();
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    INFO(text);
+    return text.find(part) != std::string::npos;
+  };
+  CHECK(error_of([](RunConfig&) {}) == "none");
+  CHECK(has(error_of([](RunConfig& c) { c.device_blocks = 0; }),
+            "tiers.device_blocks: 0 is not in 1"));
+  CHECK(
+      has(error_of([](RunConfig& c) { c.host_blocks = -3; }), "tiers.host_blocks: -3 is not in 0"));
+  CHECK(has(error_of([](RunConfig& c) { c.block_tokens = 32768; }), "is not in 0 … 32767"));
+  CHECK(has(error_of([](RunConfig& c) { c.eviction_policy = "nonsense"; }), "known are"));
+  CHECK(has(error_of([](RunConfig& c) { c.device_blocks = 1LL << 30; }), "MiB are available"));
 }
 
 TEST_CASE("a full queue refuses by type") {

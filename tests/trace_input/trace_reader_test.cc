@@ -100,6 +100,7 @@ TEST_CASE("wrong lines are refused with line, field and value") {
   CHECK(contains(error_of("{} x"), "text after the object"));
   CHECK(contains(error_of("{\"tokens\": [4294967296]}"), "is above 4294967295"));
   CHECK(contains(error_of("{\"a\": " + std::string(50, '[') + "}"), "nested deeper"));
+  CHECK(contains(error_of("\x1b[2J\xff\x01{}"), "at '?[2J??{}'"));  // nothing that a terminal obeys
 }
 
 TEST_CASE("a reader stays at its end after an error") {
