@@ -43,6 +43,7 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
   t.scheduler.swap_on_preempt = c.preemption == "swap";
   t.prefix_index.partial_min_tokens = static_cast<uint32_t>(c.partial_min_tokens);
   t.prefix_index.publish_partial = c.publish_partial;
+  t.prefix_index.class_bytes = {cost.true_block_bytes};
   t.allocator.granules = {static_cast<uint32_t>(c.device_blocks),
                           static_cast<uint32_t>(c.host_blocks),
                           static_cast<uint32_t>(c.disk_blocks), 0};
