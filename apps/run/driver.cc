@@ -272,27 +272,54 @@ void Driver::answer_plan(wire::Run::Reader plan, const StepWork& work) {
   const Tick duration = done.empty() ? Tick{0} : step_time(options_.engine, work);
   now_ = now_ + duration;
   ++report_.steps;
-  if (sweep_every_ != 0 && report_.steps % sweep_every_ == 0 && sweep_status_) {
-    sweep_status_ = sweep_();
+  answer_ = {true, plan.getStep(), std::move(done), std::move(tokens), std::move(keys)};
+  if (!options_.serial && !sweep_due()) {
+    post_answer();
   }
+}
+
+bool Driver::sweep_due() const noexcept {
+  return sweep_every_ != 0 && report_.steps % sweep_every_ == 0;
+}
+
+Expected<bool> Driver::go_on() {
+  const std::lock_guard lock(mutex_);
+  if (answer_.there) {
+    if (sweep_due()) {
+      TROUPE_TRY(sweep_());
+    }
+    post_answer();
+    return true;
+  }
+  const uint32_t sent = next_item_;
+  if (options_.serial) {
+    send_arrivals();
+  }
+  return next_item_ != sent;
+}
+
+/// The clock first, then what came while the step ran, then its end.
+void Driver::post_answer() {
   link_->post(Kind::ADVANCE, now_, 0,
               [&](wire::Message::Builder m) { m.initAdvance().setTick(now_.ns); });
   if (!options_.serial) {
     send_arrivals();
   }
-  post_step_done(plan.getStep(), done, tokens, keys);
+  answer_.there = false;
+  post_step_done();
 }
 
-void Driver::post_step_done(uint64_t step, const std::vector<Done>& done,
-                            const std::vector<uint32_t>& tokens,
-                            const std::vector<BlockKey>& keys) {
+void Driver::post_step_done() {
+  const std::vector<Done>& done = answer_.done;
+  const std::vector<uint32_t>& tokens = answer_.tokens;
+  const std::vector<BlockKey>& keys = answer_.keys;
   step_sent_ = std::chrono::steady_clock::now();
   step_timed_ = true;
   link_->post(Kind::STEP_DONE, now_,
               done.size() * 6 + data_words(tokens.size() * 4) + keys.size() * 4 + 4,
               [&](wire::Message::Builder m) {
                 auto out = m.initStepDone();
-                out.setStep(step);
+                out.setStep(answer_.step);
                 auto list = out.initRows(static_cast<unsigned>(done.size()));
                 for (unsigned i = 0; i < done.size(); ++i) {
                   auto row = list[i];
@@ -324,7 +351,9 @@ void Driver::on_reply(wire::Reply::Reader reply) {
   if (on_progress) {
     on_progress(terminal_, work_.items.size());
   }
-  send_arrivals();
+  if (!options_.serial) {
+    send_arrivals();
+  }
 }
 
 void Driver::account(wire::Reply::Reader reply, RunTotals& t) const {

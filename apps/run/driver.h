@@ -48,6 +48,10 @@ class Driver final : public ClientPort {
   /// Sends the first requests. [once, before the dispatcher runs]
   void start();
   void on_frame(const Frame& frame) override;
+  /// What was kept back until nothing is in flight: every client message of a serial run, so that
+  /// it is the same on both dispatchers, and the step at which a sweep is due. False when there was
+  /// nothing: the run is over. Errors: of the sweep. [while nothing is in flight]
+  Expected<bool> go_on();
   /// All requests have their terminal reply.
   bool done() const noexcept { return terminal_ == work_.items.size(); }
   uint64_t terminal() const noexcept { return terminal_; }
@@ -55,12 +59,11 @@ class Driver final : public ClientPort {
   void fill_report(RunReport& report) const;
   Tick now() const noexcept { return now_; }
   uint32_t contiguous_tokens() const noexcept { return options_.contiguous_tokens; }
-  /// Runs `sweep` every `steps` steps (0: never); the first failure is kept.
+  /// `sweep` runs every `steps` steps (0: never), while nothing is in flight.
   void set_sweep(uint64_t steps, std::function<Status()> sweep) {
     sweep_every_ = steps;
     sweep_ = std::move(sweep);
   }
-  const Status& sweep_status() const noexcept { return sweep_status_; }
   /// Called after every terminal reply (progress bar); may be empty.
   std::function<void(uint64_t done, uint64_t total)> on_progress;
 
@@ -90,8 +93,16 @@ class Driver final : public ClientPort {
     bool failed = false;
   };
   void answer_plan(wire::Run::Reader plan, const StepWork& work);
-  void post_step_done(uint64_t step, const std::vector<Done>& done,
-                      const std::vector<uint32_t>& tokens, const std::vector<BlockKey>& keys);
+  struct Answer {  // a step that was computed and is not yet told
+    bool there = false;
+    uint64_t step = 0;
+    std::vector<Done> done;
+    std::vector<uint32_t> tokens;
+    std::vector<BlockKey> keys;
+  };
+  bool sweep_due() const noexcept;
+  void post_answer();
+  void post_step_done();
   void on_reply(wire::Reply::Reader reply);
   void account(wire::Reply::Reader reply, RunTotals& totals) const;
   void account_waste(wire::Reply::Reader reply);
@@ -118,7 +129,7 @@ class Driver final : public ClientPort {
   uint64_t paged_tokens_ = 0;       // what blocks reserve for them
   uint64_t sweep_every_ = 0;
   std::function<Status()> sweep_;
-  Status sweep_status_;
+  Answer answer_;
   std::chrono::steady_clock::time_point step_sent_;
   bool step_timed_ = false;
 };

@@ -133,18 +133,20 @@ class Recording {
 /// Runs to the end; asks for the actors' gauges last.
 Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& config) {
   driver.connect(dispatcher);
-  if (config.dispatcher == "inline") {
-    // Between two deliveries of one thread every actor stands still; under CAF sweeps come at the
-    // end.
-    driver.set_sweep(static_cast<uint64_t>(config.check_every_steps),
-                     [&] { return dispatcher.check_all(); });
-  }
+  driver.set_sweep(static_cast<uint64_t>(config.check_every_steps),
+                   [&] { return dispatcher.check_all(); });
   driver.start();
-  const auto ran = dispatcher.run();
-  if (!ran) {
-    return Status(Code::kInternal, "invariant broken: " + ran.status().text());
+  for (bool more = true; more;) {
+    const auto ran = dispatcher.run();
+    if (!ran) {
+      return Status(Code::kInternal, "invariant broken: " + ran.status().text());
+    }
+    const auto went_on = driver.go_on();
+    if (!went_on) {
+      return Status(Code::kInternal, "invariant broken: " + went_on.status().text());
+    }
+    more = *went_on;
   }
-  TROUPE_TRY(driver.sweep_status());
   TROUPE_TRY(dispatcher.check_all());
   dispatcher.post(Kind::CONTROL, driver.now(), 0, [](wire::Message::Builder m) {
     auto control = m.initControl();
