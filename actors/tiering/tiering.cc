@@ -1,8 +1,8 @@
 #include "actors/tiering/tiering.h"
 
-#include <algorithm>
-
 #include "runtime/core/gauges.h"
+
+#include <algorithm>
 
 namespace troupe {
 
@@ -11,14 +11,38 @@ Tiering::Tiering(TieringConfig config, std::unique_ptr<policy::TieringPolicy> po
 
 void Tiering::step(const Envelope& in, StepContext& cx) noexcept {
   switch (in.message.which()) {
-    case Kind::LOAD: on_load(in.message.getLoad(), cx); break;
-    case Kind::UNLINKED: on_unlinked(in.message.getUnlinked(), cx); break;
-    case Kind::PLACED: on_placed(in.message.getPlaced(), cx); break;
-    case Kind::TRANSFER_DONE: on_transfer_done(in, cx); break;
-    case Kind::STATUS_ASK: answer_status(in.message.getStatusAsk().getControl(), cx); break;
-    default: unexpected_.note(in.message.which());
+    case Kind::LOAD:
+      on_load(in.message.getLoad(), cx);
+      break;
+    case Kind::UNLINKED:
+      on_unlinked(in.message.getUnlinked(), cx);
+      break;
+    case Kind::PLACED:
+      on_placed(in.message.getPlaced(), cx);
+      break;
+    case Kind::TRANSFER_DONE:
+      on_transfer_done(in, cx);
+      break;
+    case Kind::STATUS_ASK:
+      answer_status(in.message.getStatusAsk().getControl(), cx);
+      break;
+    default:
+      unexpected_.note(in.message.which());
   }
 }
+
+namespace {
+
+/// Room was asked for, and a cache may lose: a block that can't be written below is dropped, since
+/// kept where it is it would be named again and again while its requester waits for the room. Bytes
+/// that do not verify at their source are lost, and their slot with them.
+wire::Outcome outcome_of_failure(wire::TransferResult::Reader result) {
+  const bool source_lies = result.getStatus() == static_cast<uint16_t>(Code::kCorrupt) &&
+                           result.getFrom() != static_cast<uint8_t>(Tier::kDevice);
+  return source_lies ? wire::Outcome::LOST : wire::Outcome::DROPPED;
+}
+
+}  // namespace
 
 uint8_t Tiering::below(uint8_t tier) const noexcept {
   uint8_t next = static_cast<uint8_t>(tier + 1);
@@ -96,8 +120,8 @@ void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
     Item item{leaving.getBlock(), batch.tier, to, wire::Outcome::DROPPED};
     const bool clean_copy = (leaving.getAlsoIn() >> batch.tier >> 1) != 0;
     if (!clean_copy && to < kTierCount) {
-      policy::LeavingBlock block{leaving.getBlock(), leaving.getDepth(), leaving.getTokens(),
-                                 leaving.getUses(), leaving.getTenant(), leaving.getAlsoIn()};
+      policy::LeavingBlock block{leaving.getBlock(), leaving.getDepth(),  leaving.getTokens(),
+                                 leaving.getUses(),  leaving.getTenant(), leaving.getAlsoIn()};
       // A sequence that is swapped out will come back: its blocks are not asked about.
       if (!batch.reclaim || policy_->demote(block)) {
         item.outcome = wire::Outcome::UNKNOWN;
@@ -231,9 +255,9 @@ void Tiering::on_transfer_done(const Envelope& in, StepContext& cx) {
     }
     Batch& batch = batches_.at(found->second.batch);
     Item& item = batch.items[found->second.item];
-    // A demotion that failed leaves the block where it was; the allocator asks again for the room.
-    item.outcome = ok ? wire::Outcome::MOVED : wire::Outcome::FAILED;
+    item.outcome = ok ? wire::Outcome::MOVED : outcome_of_failure(result);
     demoted_ += ok ? 1 : 0;
+    lost_ += ok ? 0 : 1;
     if (--batch.open == 0) {
       done.push_back(found->second.batch);
     }
@@ -269,11 +293,13 @@ void Tiering::settle(uint64_t id, StepContext& cx) {
 }
 
 void Tiering::answer_status(uint64_t control, StepContext& cx) {
-  const Gauge gauges[] = {
-      {"tiering.demoted", demoted_},         {"tiering.dropped", dropped_},
-      {"tiering.loaded", loaded_},           {"tiering.recomputed", recomputed_},
-      {"tiering.lost", lost_},               {"tiering.copying", copying_.size()},
-      {"tiering.unexpected", unexpected_.count + stray_}};
+  const Gauge gauges[] = {{"tiering.demoted", demoted_},
+                          {"tiering.dropped", dropped_},
+                          {"tiering.loaded", loaded_},
+                          {"tiering.recomputed", recomputed_},
+                          {"tiering.lost", lost_},
+                          {"tiering.copying", copying_.size()},
+                          {"tiering.unexpected", unexpected_.count + stray_}};
   send_gauges(cx, control, gauges);
 }
 
@@ -304,8 +330,8 @@ Status Tiering::check() const {
   }
   return unexpected_.count + stray_ == 0
              ? Status::ok()
-             : Status(Code::kInternal, "tiering: unexpected messages " +
-                                           std::to_string(unexpected_.count + stray_));
+             : Status(Code::kInternal,
+                      "tiering: unexpected messages " + std::to_string(unexpected_.count + stray_));
 }
 
 Status Tiering::save(StateSink& sink) const {

@@ -182,7 +182,7 @@ OwnFolder::~OwnFolder() {
   }
 }
 
-Status Assembly::make_disk(const RunConfig& config) {
+Status Assembly::make_disk(const RunConfig& config, const DiskUnder& under) {
   if (config.disk_blocks == 0) {
     return Status::ok();
   }
@@ -195,7 +195,7 @@ Status Assembly::make_disk(const RunConfig& config) {
     disk_folder_.path = folder;
   }
   auto disk = DiskTier::open({folder, static_cast<uint32_t>(config.disk_blocks),
-                              static_cast<uint32_t>(granule_bytes_), 1});
+                              static_cast<uint32_t>(granule_bytes_), 1, under});
   if (!disk) {
     return disk.status();
   }
@@ -227,7 +227,8 @@ Status Assembly::make_movers(const RunConfig& config, MoverSet& movers) {
 
 Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
                                                      const EngineFacts& engine,
-                                                     const BlockCost& cost) {
+                                                     const BlockCost& cost,
+                                                     const DiskUnder& under) {
   TROUPE_ASSERT(config.block_tokens > 0);
   std::unique_ptr<Assembly> a(new Assembly);
   a->registry_ = make_registry();
@@ -237,7 +238,7 @@ Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
   links.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
   links.bytes_per_s[2] = static_cast<uint64_t>(engine.disk_bytes_per_s);
   TROUPE_TRY(a->make_memory(config, links));
-  TROUPE_TRY(a->make_disk(config));
+  TROUPE_TRY(a->make_disk(config, under));
   MoverSet movers;
   TROUPE_TRY(a->make_movers(config, movers));
   auto troupe = build_troupe(troupe_config(config, engine, cost), *a->registry_, std::move(movers));

@@ -1,14 +1,14 @@
 // Everything of a run behind one owner: memory, device, movers and the troupe, from a RunConfig.
 #pragma once
 
-#include <memory>
-
 #include "actors/movers/movers.h"
 #include "actors/wiring.h"
 #include "apps/config/run_config.h"
 #include "apps/run/engine_model.h"
 #include "io/arena.h"
 #include "kernels/cpu/cpu_device.h"
+
+#include <memory>
 
 namespace troupe {
 
@@ -43,15 +43,17 @@ class Assembly {
   /// `config.block_tokens` must be set (not 0). Errors: memory, unknown policies.
   static Expected<std::unique_ptr<Assembly>> create(const RunConfig& config,
                                                     const EngineFacts& engine,
-                                                    const BlockCost& cost);
+                                                    const BlockCost& cost,
+                                                    const DiskUnder& under = {});
   Troupe& troupe() noexcept { return troupe_; }
   std::span<std::byte> device_bytes() noexcept { return device_arena_.bytes(); }
+  std::span<std::byte> host_bytes() noexcept { return host_arena_.bytes(); }
   uint64_t granule_bytes() const noexcept { return granule_bytes_; }
 
  private:
   Assembly() = default;
   Status make_memory(const RunConfig& config, const ModelledLinks& links);
-  Status make_disk(const RunConfig& config);
+  Status make_disk(const RunConfig& config, const DiskUnder& under);
   Status make_movers(const RunConfig& config, MoverSet& movers);
 
   std::unique_ptr<policy::Registry> registry_;

@@ -1,8 +1,5 @@
 #include "apps/run/run.h"
 
-#include <algorithm>
-#include <chrono>
-
 #include "apps/run/assembly.h"
 #include "apps/run/driver.h"
 #include "apps/run/engines.h"
@@ -10,6 +7,9 @@
 #include "runtime/shell/shell.h"
 #include "runtime/trace/lane_storage.h"
 #include "runtime/trace/recorder.h"
+
+#include <algorithm>
+#include <chrono>
 
 namespace troupe {
 namespace {
@@ -185,15 +185,15 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   if (!cost) {
     return cost.status();
   }
-  const auto engine = find_engine(config.gpu, config.model,
-                                  static_cast<double>(cost->true_block_bytes) /
-                                      static_cast<double>(config.block_tokens));
+  const auto engine = find_engine(
+      config.gpu, config.model,
+      static_cast<double>(cost->true_block_bytes) / static_cast<double>(config.block_tokens));
   if (!engine) {
     return engine.status();
   }
   config.tenant_count =
       std::max<int64_t>(config.tenant_count, static_cast<int64_t>(work.tenants.size()));
-  auto assembly = Assembly::create(config, *engine, *cost);
+  auto assembly = Assembly::create(config, *engine, *cost, options.disk);
   if (!assembly) {
     return assembly.status();
   }
@@ -209,6 +209,9 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
     if (options.tamper) {
       options.tamper(done, (*assembly)->device_bytes());
     }
+    if (options.tamper_host) {
+      options.tamper_host(done, (*assembly)->host_bytes());
+    }
   };
   RunReport report = report_of(config, work, *engine, *cost);
   {
@@ -223,8 +226,7 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
       TROUPE_TRY(run_to_end(*dispatcher, driver, config));
       report.messages = dispatcher->deliveries();
     }
-    report.wall_s =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     TROUPE_TRY((*recording)->close(report));
   }
   driver.fill_report(report);

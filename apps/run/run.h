@@ -2,28 +2,32 @@
 // and by benches.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <span>
-
+#include "actors/movers/disk_tier.h"
 #include "apps/config/run_config.h"
 #include "apps/run/stats.h"
 #include "apps/run/workload.h"
 #include "runtime/base/status.h"
+
+#include <cstddef>
+#include <functional>
+#include <span>
 
 namespace troupe {
 
 struct RunOptions {
   bool serial = false;
   bool prompt_only = false;
-  double speed = 1;         // 0: as credits allow
-  std::string record;       // directory for the lanes; empty: not recorded
+  double speed = 1;           // 0: as credits allow
+  std::string record;         // directory for the lanes; empty: not recorded
   bool record_edges = false;  // only what came from outside; the rest is made again at replay
   uint32_t max_length =
       0;  // contiguous preallocation compared with; 0: 4096, or the longest request
   std::function<void(uint64_t done, uint64_t total)> on_progress;
   /// Tests: called after every reply with the device tier's memory, to damage it.
   std::function<void(uint64_t done, std::span<std::byte> device)> tamper;
+  /// The same with the host tier's memory.
+  std::function<void(uint64_t done, std::span<std::byte> host)> tamper_host;
+  DiskUnder disk{};  // the backend and the deadline of the disk tier; in tests its faults
 };
 
 /// Runs the whole workload. Errors: kInternal for a broken invariant or a request without an

@@ -7,6 +7,7 @@
 #include "io/backend.h"
 #include "runtime/base/rng.h"
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -57,6 +58,7 @@ class FaultInjector {
   /// The first rule that fires for `op`; every rule counts every matching operation.
   FaultRule decide(const RawOp& op);
   uint64_t fired(Fault fault) const noexcept { return fired_[static_cast<size_t>(fault)]; }
+  /// [any thread]
   void release_hangs() noexcept { ++releases_; }
   uint64_t releases() const noexcept { return releases_; }
   Rng& rng() noexcept { return rng_; }
@@ -69,7 +71,7 @@ class FaultInjector {
   std::vector<Counted> rules_;
   Rng rng_;
   uint64_t fired_[kFaultCount] = {};
-  uint64_t releases_ = 0;
+  std::atomic<uint64_t> releases_ = 0;
 };
 
 /// `inner` with faults. The injector outlives nothing: it is shared.

@@ -146,8 +146,8 @@ size_t PosixBackend::reap(std::span<RawResult> out, bool wait, int64_t timeout_n
       has_result_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), ready);
     }
   }
-  if (wait) {
-    woken_ = false;
+  if (wait && results_.empty()) {
+    woken_ = false;  // results may be news to the device only: then the next wait ends at once
   }
   return take(out);
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <sys/eventfd.h>
+#include <utility>
 
 namespace troupe::io {
 namespace {
@@ -78,6 +79,7 @@ class UringBackend final : public Backend {
   bool restricted_ = false;
   bool files_fixed_ = false;
   bool wake_armed_ = false;
+  bool woken_ = false;
   const char* setup_name_ = "";
   std::vector<Fd> files_;
   std::vector<std::span<std::byte>> fixed_;  // by start address
@@ -350,6 +352,7 @@ size_t UringBackend::drain_completions(std::span<RawResult> out) {
   while (count < out.size() && io_uring_peek_cqe(&ring_, &cqe) == 0 && cqe != nullptr) {
     if (cqe->user_data == kWakeTag) {
       wake_armed_ = false;
+      woken_ = true;  // until a wait has ended for it
     } else {
       out[count++] = {cqe->user_data, cqe->res};
     }
@@ -363,7 +366,7 @@ size_t UringBackend::reap(std::span<RawResult> out, bool wait, int64_t timeout_n
     return 0;
   }
   size_t count = drain_completions(out);
-  if (count > 0 || !wait) {
+  if (count > 0 || !wait || std::exchange(woken_, false)) {
     return count;
   }
   arm_wake();
@@ -383,7 +386,10 @@ size_t UringBackend::reap(std::span<RawResult> out, bool wait, int64_t timeout_n
                        static_cast<unsigned long long>(wait_errors_));
     }
   }
-  return drain_completions(out);
+  count = drain_completions(out);
+  woken_ =
+      woken_ && count > 0;  // results may be news to the device only: the next wait ends at once
+  return count;
 }
 
 void UringBackend::wake() {
