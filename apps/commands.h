@@ -7,6 +7,8 @@ int bench_main(int argc, char** argv);
 int config_main(int argc, char** argv);
 int doctor_main(int argc, char** argv);
 int gen_main(int argc, char** argv);
+int lab_main(int argc, char** argv);
+int policy_main(int argc, char** argv);
 int replay_main(int argc, char** argv);
 int run_main(int argc, char** argv);
 int size_main(int argc, char** argv);

@@ -21,6 +21,7 @@ constexpr Command kCommands[] = {
     {"trace", troupe::trace_main, "look into a recording: lanes, messages, a timeline"},
     {"gen", troupe::gen_main, "make a multi-tenant agent and RAG workload"},
     {"lab", troupe::lab_main, "compare policies over a trace, next to the offline bound"},
+    {"policy", troupe::policy_main, "list, check and start policies"},
     {"size", troupe::size_main, "bytes of a model's cache, and what fits a memory"},
     {"doctor", troupe::doctor_main, "what this machine offers and lacks"},
     {"tiers", troupe::apps::tiers_main, "look into a disk store"},

@@ -15,7 +15,6 @@ using namespace lab;
 
 constexpr int kRunFailed = 1;
 constexpr int kWrongArguments = 2;
-constexpr int kNoTrace = 3;
 constexpr uint32_t kJobsMax = 256;
 
 std::vector<std::string> split(const std::string& text) {
@@ -123,7 +122,7 @@ int lab_main(int argc, char** argv) {
   }
   auto trace = load_trace(a.trace, a.requests);
   if (!trace) {
-    return fail(kNoTrace, trace.status().text());
+    return fail(kWrongArguments, trace.status().text());
   }
   for (const std::string& text : split(a.sizes)) {
     auto size = parse_size(text, trace->unique);

@@ -15,6 +15,11 @@ constexpr uint8_t kSmall = 0;
 constexpr uint8_t kMain = 1;
 constexpr uint8_t kCountMax = 3;
 constexpr uint8_t kPromoteAt = 2;
+// A search that finds nothing ends a few steps after whole rounds: where it stops decides which
+// block stands at the tail next time, so these numbers are part of the definition (and of expected
+// counts).
+constexpr uint64_t kExtraStepsSmall = 2;
+constexpr uint64_t kExtraStepsMain = 4;
 
 struct S3FifoLeaf {
   static constexpr Describe kAbout{.id = "s3fifo_leaf", .paper = "Yang et al., SOSP 2023"};
@@ -71,7 +76,8 @@ struct S3FifoLeaf {
 
  private:
   uint32_t from_small() {
-    for (uint32_t left = queues_.size(kSmall); left > 0; --left) {
+    for (uint64_t left = queues_.size(kSmall) + kExtraStepsSmall;
+         left > 0 && queues_.size(kSmall) > 0; --left) {
       const uint32_t b = queues_.back(kSmall);
       if (count_[b] >= kPromoteAt) {
         count_[b] = 0;
@@ -87,7 +93,8 @@ struct S3FifoLeaf {
     return kNone;
   }
   uint32_t from_main() {
-    for (uint64_t left = (kCountMax + 1ULL) * queues_.size(kMain); left > 0; --left) {
+    for (uint64_t left = (kCountMax + 1ULL) * queues_.size(kMain) + kExtraStepsMain;
+         left > 0 && queues_.size(kMain) > 0; --left) {
       const uint32_t b = queues_.back(kMain);
       if (!blocks_.evictable(b)) {
         queues_.move_front(kMain, b);
