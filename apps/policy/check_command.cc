@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -141,7 +142,10 @@ Outcome compare_processes(const CheckOptions& options) {
 
 }  // namespace
 
-int check(const CheckOptions& options) {
+int check(const CheckOptions& given) {
+  CheckOptions options = given;
+  std::error_code error;  // a name without a slash would be looked up on the library path
+  options.path = std::filesystem::absolute(given.path, error).string();
   if (!options.one.empty()) {
     return run_here(options, options.one);
   }

@@ -131,12 +131,13 @@ Status read_segments(const Bytes& file, const Elf64_Ehdr& header, ElfImage& imag
 }
 
 Status read_symbols(const Bytes& file, const Elf64_Ehdr& header, ElfImage& image) {
+  if (!file.has(header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr))) {  // linkers put them last
+    return truncated("the section headers");
+  }
   for (uint64_t i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr section{};
     Elf64_Shdr strings{};
-    if (!file.get(header.e_shoff + i * sizeof section, section)) {
-      return truncated("the section headers");
-    }
+    file.get(header.e_shoff + i * sizeof section, section);
     if (section.sh_type != SHT_DYNSYM) {
       continue;
     }
