@@ -32,6 +32,7 @@ struct NewRow {             # a sequence that enters with this step
   listedBlocks @14 :UInt32;
   lastPartial @15 :UInt32;  # tokens in the last hit block when it is not full, else 0
   forkTokens @16 :UInt32;   # with `parent`: leading tokens that both requests have in common, as prefix_index compared them
+  keyOffset @17 :UInt32;    # in Step.keys: the content keys of blocks deviceBlocks .. hitBlocks, as prefix_index found them
 }
 struct Step {               # match, load, reserve: the same batch on its way
   step @0 :UInt64;
@@ -39,6 +40,8 @@ struct Step {               # match, load, reserve: the same batch on its way
   news @2 :List(NewRow);
   blocks @3 :Data;          # u32: block ids of all new rows, concatenated
   commits @4 :UInt64;       # number of the last commit before this step: a lookup waits for its `publish`
+  keys @5 :Data;            # 32 bytes each: content keys of what lies lower, so that what is loaded proves itself
+  tiers @6 :Data;           # u8 beside `keys`: the uppermost tier in which each of them lies
 }
 
 struct Copy {               # one block's bytes; checksum 0: not known yet, computed on the way
@@ -49,6 +52,7 @@ struct Copy {               # one block's bytes; checksum 0: not known yet, comp
   bytes @4 :UInt32;         # 0: the whole block
   checksum @5 :UInt64;
   row @6 :UInt32;           # index in Run.rows of the row that needs it
+  key @7 :Data;             # content key, 32 bytes; empty for copies inside the device
 }
 
 struct PlanRow {

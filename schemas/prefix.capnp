@@ -26,6 +26,7 @@ struct Leaving {            # one block on its way out of `tier`
   uses @4 :UInt32;
   tenant @5 :UInt32;
   blockClass @6 :UInt8;
+  key @7 :Data;             # content key, 32 bytes: a lower tier keeps it with the bytes
 }
 struct Unlinked {           # prefix_index -> tiering: still matchable; marked as moving until `settle`
   tier @0 :UInt8;

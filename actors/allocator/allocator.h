@@ -83,13 +83,14 @@ class Allocator {
     uint8_t block_class = 0;
     uint8_t in = 1;  // fits
     uint16_t unused = 0;
-    uint32_t unused_too = 0;
+    uint32_t key_offset = 0;  // in PendingStep::keys
   };
   struct PendingStep {
     uint64_t step = 0;  // 0: none waits
     std::vector<RunRow> rows;
     std::vector<NewRow> news;
     std::vector<uint32_t> blocks;
+    std::vector<BlockKey> keys;  // of what is loaded
     uint64_t last_free = 0;  // free granules when the last reclaim was sent
     uint64_t missing = 0;    // granules, of the first new row that did not fit
   };
@@ -132,6 +133,8 @@ class Allocator {
   void run_step(StepContext& cx);
   void grow(const RunRow& row);
   void enter(const NewRow& row);
+  struct CopyRow;
+  void fill_copy(wire::Copy::Builder copy, const CopyRow& row) const;
   void send_run(StepContext& cx);
   // allocator_commit.cc
   void on_commit(wire::Commit::Reader commit, StepContext& cx);
@@ -203,6 +206,7 @@ class Allocator {
     uint32_t block, row;
     uint32_t source;  // block whose device slot is copied (copy on write), or kNoBlock: a load
     Tier from = Tier::kDevice;
+    BlockKey key{};  // of a load
   };
 
   AllocatorConfig config_;

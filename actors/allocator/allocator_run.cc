@@ -56,7 +56,8 @@ void Allocator::enter(const NewRow& row) {
       TROUPE_ASSERT(take_slot(block, Tier::kDevice));
     }
     ++rows_[block].in_flight;
-    loads_.push_back({block, 0, kNoBlock, from});
+    loads_.push_back(
+        {block, 0, kNoBlock, from, pending_.keys[row.key_offset + (i - row.on_device)]});
   }
   uint32_t cached = row.hit_tokens + row.partial_tokens;
   uint32_t source = row.partial_source;
@@ -132,6 +133,17 @@ void Allocator::run_step(StepContext& cx) {
   }
 }
 
+void Allocator::fill_copy(wire::Copy::Builder copy, const CopyRow& row) const {
+  copy.setId(row.row);
+  copy.setRow(row.row);
+  copy.setBlock(row.block);
+  set_slot(copy.initSource(), row.source == kNoBlock ? row.block : row.source, row.from);
+  set_slot(copy.initTarget(), row.block, Tier::kDevice);
+  if (row.source == kNoBlock) {
+    copy.setKey(data_of(std::span(&row.key, 1)));
+  }
+}
+
 void Allocator::send_run(StepContext& cx) {
   unsigned rows = static_cast<unsigned>(pending_.rows.size());
   size_t slots = 0;
@@ -145,7 +157,7 @@ void Allocator::send_run(StepContext& cx) {
     }
   }
   const size_t copies = loads_.size() + cows_.size();
-  const size_t words = rows * 8UL + copies * 12 + data_words(slots * 4) * 2;
+  const size_t words = rows * 8UL + copies * 17 + data_words(slots * 4) * 2;
   cx.out.send(Kind::RUN, words, [&](wire::Message::Builder m) {
     auto run = m.initRun();
     run.setStep(pending_.step);
@@ -154,13 +166,6 @@ void Allocator::send_run(StepContext& cx) {
     auto cows = run.initCows(static_cast<unsigned>(cows_.size()));
     const auto firsts = span_of<uint32_t>(run.initSlots(static_cast<unsigned>(slots * 4)));
     const auto ids = span_of<uint32_t>(run.initBlocks(static_cast<unsigned>(slots * 4)));
-    const auto fill_copy = [&](wire::Copy::Builder copy, const CopyRow& row) {
-      copy.setId(row.row);
-      copy.setRow(row.row);
-      copy.setBlock(row.block);
-      set_slot(copy.initSource(), row.source == kNoBlock ? row.block : row.source, row.from);
-      set_slot(copy.initTarget(), row.block, Tier::kDevice);
-    };
     for (unsigned i = 0; i < loads_.size(); ++i) {
       fill_copy(loads[i], loads_[i]);
     }

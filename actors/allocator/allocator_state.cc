@@ -6,7 +6,7 @@
 namespace troupe {
 
 Status Allocator::save(StateSink& sink) const {
-  sink.u32(4);
+  sink.u32(5);
   for (const SlotPool& pool : pools_) {
     pool.save(sink);
   }
@@ -39,6 +39,7 @@ Status Allocator::save(StateSink& sink) const {
   sink.array(pending_.rows);
   sink.array(pending_.news);
   sink.array(pending_.blocks);
+  sink.array(pending_.keys);
   sink.u64(pending_.last_free);
   sink.u64(pending_.missing);
   sink.u64(places_waiting_.size());
@@ -139,6 +140,7 @@ Status Allocator::load_waiting(StateSource& source) {
   pending_.rows = source.array<RunRow>();
   pending_.news = source.array<NewRow>();
   pending_.blocks = source.array<uint32_t>();
+  pending_.keys = source.array<BlockKey>();
   pending_.last_free = source.u64();
   pending_.missing = source.u64();
   TROUPE_TRY(known(pending_.blocks));
@@ -151,6 +153,7 @@ Status Allocator::load_waiting(StateSource& source) {
     if (row.sequence >= sequences_.size() || row.block_class >= config_.class_tokens.size() ||
         static_cast<uint64_t>(row.offset) + row.hits > pending_.blocks.size() ||
         row.on_device > row.hits ||
+        uint64_t{row.key_offset} + row.hits - row.on_device > pending_.keys.size() ||
         (row.partial_source != kNoBlock && row.partial_source >= rows_.size())) {
       return corrupt("the waiting row of request " + std::to_string(row.request) +
                      " is out of range");
@@ -174,9 +177,9 @@ Status Allocator::load_waiting(StateSource& source) {
 }
 
 Status Allocator::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 4) {
+  if (const uint32_t schema = source.u32(); schema != 5) {
     return Status(Code::kUnsupported,
-                  "allocator: state schema " + std::to_string(schema) + ", not 4");
+                  "allocator: state schema " + std::to_string(schema) + ", not 5");
   }
   for (SlotPool& pool : pools_) {
     TROUPE_TRY(pool.load(source));

@@ -26,15 +26,20 @@ void Allocator::on_reserve(wire::Step::Reader step, StepContext& cx) {
   }
   const auto blocks = span_of<uint32_t>(step.getBlocks());
   pending_.blocks.assign(blocks.begin(), blocks.end());
+  const auto keys = span_of<BlockKey>(step.getKeys());
+  pending_.keys.assign(keys.begin(), keys.end());
   for (const auto row : step.getNews()) {
     NewRow r{row.getRequest(),       row.getSequence(),  row.getTotal(),
              row.getParent(),        row.getHitBlocks(), row.getHitTokens(),
              row.getDeviceBlocks(),  row.getOffset(),    row.getPartialSource(),
              row.getPartialTokens(), row.getTokens(),    row.getLastPartial(),
              row.getForkTokens(),    row.getBlockClass()};
+    r.key_offset = row.getKeyOffset();
     TROUPE_ASSERT(r.sequence < sequences_.size() && sequences_[r.sequence].request == 0 &&
                   r.block_class < config_.class_tokens.size() &&
-                  static_cast<size_t>(r.offset) + r.hits <= blocks.size());
+                  static_cast<size_t>(r.offset) + r.hits <= blocks.size() &&
+                  r.on_device <= r.hits &&
+                  size_t{r.key_offset} + r.hits - r.on_device <= keys.size());
     if (r.last_partial > 0 && r.total > r.hit_tokens) {
       // The sequence goes on inside its last hit block, which others share: it is copied on write.
       r.partial_source = blocks[r.offset + r.hits - 1];

@@ -18,15 +18,6 @@ uint64_t checksum(std::span<const std::byte> bytes) {
   return kernels::checksum_bytes(bytes.data(), bytes.size());
 }
 
-/// Identity of a block while this process lives: its handle and the generation of its slot.
-io::KeyDigest digest_of(const DiskOp& op) {
-  io::KeyDigest key{};
-  std::memcpy(key.data(), &op.block, sizeof(op.block));
-  std::memcpy(key.data() + 8, &op.slot.generation, sizeof(op.slot.generation));
-  key[31] = std::byte{1};  // never all zeros
-  return key;
-}
-
 Code code_of(io::StoreVerdict verdict) {
   switch (verdict) {
     case io::StoreVerdict::kOk:
@@ -175,11 +166,11 @@ void DiskTier::submit(Batch& batch, uint32_t flight) {
   DiskOp& op = batch.ops[index];
   flights_[flight].batch = &batch;
   flights_[flight].op = index;
-  Status status(Code::kInvalidArgument, "more bytes than staging has");
-  if (op.payload.size() <= flights_[flight].staging.size()) {
+  Status status(Code::kInvalidArgument, "no key, or more bytes than staging has");
+  if (op.key != io::KeyDigest{} && op.payload.size() <= flights_[flight].staging.size()) {
     const auto staging = flights_[flight].staging.first(op.payload.size());
     if (op.read) {
-      const io::ReadBlock read{.expected = {.key = digest_of(op),
+      const io::ReadBlock read{.expected = {.key = op.key,
                                             .namespace_fingerprint = options_.namespace_fingerprint,
                                             .slot = op.slot},
                                .payload = staging,
@@ -194,7 +185,7 @@ void DiskTier::submit(Batch& batch, uint32_t flight) {
                            .checksum = op.checksum,
                            .user_data = flight};
       write.record.namespace_fingerprint = options_.namespace_fingerprint;
-      write.record.key = digest_of(op);
+      write.record.key = op.key;
       status = store_->write({&write, 1});
     }
   }

@@ -43,7 +43,7 @@ struct DiskTierOptions {
 struct DiskOp {
   bool read = false;
   Slot slot;
-  uint32_t block = 0;
+  io::KeyDigest key{};  // of the content; not all zeros
   std::span<std::byte> payload;
   Code code = Code::kOk;  // result
   uint64_t checksum = 0;  // result: of the payload

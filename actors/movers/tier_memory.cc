@@ -1,7 +1,10 @@
 #include "actors/movers/tier_memory.h"
 
+#include "runtime/core/wire.h"
+
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 namespace troupe {
 namespace {
@@ -9,6 +12,11 @@ namespace {
 uint64_t now_ns() {
   const auto t = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(t).count());
+}
+
+BlockKey key_of(wire::Copy::Reader copy) {
+  const auto key = span_of<BlockKey>(copy.getKey());
+  return key.empty() ? BlockKey{} : key[0];
 }
 
 /// Checks what was copied against the record of a lower source, and notes it for a lower target.
@@ -21,13 +29,13 @@ void settle_record(TierMemory& memory, wire::Copy::Reader copy, MovedBlock& move
   if (source.getTier() != static_cast<uint8_t>(Tier::kDevice)) {
     const SlotRecord& record = memory.record(source);
     if (record.generation != source.getGeneration() || record.block != copy.getBlock() ||
-        record.checksum != moved.checksum) {
+        record.checksum != moved.checksum || record.key != key_of(copy)) {
       moved.code = Code::kCorrupt;
       return;
     }
   }
   if (target.getTier() != static_cast<uint8_t>(Tier::kDevice)) {
-    memory.record(target) = {moved.checksum, target.getGeneration(), copy.getBlock()};
+    memory.record(target) = {moved.checksum, target.getGeneration(), copy.getBlock(), key_of(copy)};
   }
 }
 
@@ -86,7 +94,8 @@ void move_over_disk(TierMemory& memory, capnp::List<wire::Copy>::Reader copies,
     const auto on_disk = op.read ? copies[i].getSource() : copies[i].getTarget();
     const auto in_memory = op.read ? copies[i].getTarget() : copies[i].getSource();
     op.slot = {GranuleId(on_disk.getFirst()), on_disk.getCount(), on_disk.getGeneration()};
-    op.block = moved[i].block;
+    const BlockKey key = key_of(copies[i]);
+    std::memcpy(op.key.data(), &key, sizeof(key));
     op.payload = memory.bytes_at(in_memory);
     ops.push_back(op);
   }

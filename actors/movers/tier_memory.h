@@ -11,6 +11,7 @@
 
 #include "actors/movers/disk_tier.h"
 #include "kernels/device.h"
+#include "runtime/base/block_key.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/tick.h"
 #include "schemas/envelope.capnp.h"
@@ -30,6 +31,7 @@ struct SlotRecord {
   uint64_t checksum = 0;
   uint32_t generation = 0;
   uint32_t block = 0xFFFFFFFFU;
+  BlockKey key{};  // of its content
 };
 
 class TierMemory {

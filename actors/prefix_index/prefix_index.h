@@ -134,6 +134,7 @@ class PrefixIndex {
   void enter(Row& row, const Found& found, uint32_t total);
   uint32_t fork_tokens(const Row& row, uint32_t total);
   void send_held(bool empty, StepContext& cx);
+  size_t lower_blocks() const noexcept;
   void fill_step(wire::Step::Builder out) const;
   // prefix_index_publish.cc: what a step filled, and endings
   void on_publish(wire::Commit::Reader commit, StepContext& cx);

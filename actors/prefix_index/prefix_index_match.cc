@@ -2,6 +2,7 @@
 #include "actors/prefix_index/prefix_index.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace troupe {
 
@@ -188,8 +189,9 @@ void PrefixIndex::match_batch(StepContext& cx) {
     send_held(empty, cx);
   }
   if (!empty) {
-    const size_t words = batch_.rows.size() * 4 + news_.size() * 12 +
-                         data_words(blocks_.size() * sizeof(uint32_t)) + 8;
+    const size_t words = batch_.rows.size() * 4 + news_.size() * 13 +
+                         data_words(blocks_.size() * sizeof(uint32_t)) +
+                         data_words(lower_blocks() * (sizeof(BlockKey) + 1)) + 10;
     cx.out.send(load ? Kind::LOAD : Kind::RESERVE, words, [&](wire::Message::Builder m) {
       fill_step(load ? m.initLoad() : m.initReserve());
     });
@@ -214,7 +216,19 @@ void PrefixIndex::send_held(bool empty, StepContext& cx) {
               });
 }
 
+size_t PrefixIndex::lower_blocks() const noexcept {
+  size_t count = 0;
+  for (const NewOut& row : news_) {
+    count += row.found.hits - row.found.device;
+  }
+  return count;
+}
+
 void PrefixIndex::fill_step(wire::Step::Builder out) const {
+  const auto keys = span_of<BlockKey>(
+      out.initKeys(static_cast<unsigned>(lower_blocks() * sizeof(BlockKey))));
+  const auto tiers = span_of<uint8_t>(out.initTiers(static_cast<unsigned>(lower_blocks())));
+  uint32_t key = 0;
   out.setStep(batch_.step);
   out.setCommits(batch_.commits);
   out.setBlocks(data_of(blocks_));
@@ -246,6 +260,12 @@ void PrefixIndex::fill_step(wire::Step::Builder out) const {
     to.setListedBlocks(row.listed);
     to.setLastPartial(row.found.last_partial);
     to.setForkTokens(row.fork_tokens);
+    to.setKeyOffset(key);
+    for (uint32_t k = row.found.device; k < row.found.hits; ++k) {
+      const uint32_t block = blocks_[row.found.offset + k];
+      keys[key] = tree_.key(block);
+      tiers[key++] = static_cast<uint8_t>(std::countr_zero(tree_.mask(block)));
+    }
   }
 }
 

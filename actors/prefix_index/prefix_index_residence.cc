@@ -35,7 +35,7 @@ void PrefixIndex::on_unlink(wire::Unlink::Reader unlink, StepContext& cx) {
 
 void PrefixIndex::send_unlinked(std::span<const uint32_t> blocks, uint8_t tier, uint32_t refused,
                                 bool reclaim, StepContext& cx) {
-  cx.out.send(Kind::UNLINKED, blocks.size() * 4 + 2, [&](wire::Message::Builder m) {
+  cx.out.send(Kind::UNLINKED, blocks.size() * 9 + 2, [&](wire::Message::Builder m) {
     auto unlinked = m.initUnlinked();
     unlinked.setTier(tier);
     unlinked.setRefused(refused);
@@ -51,6 +51,7 @@ void PrefixIndex::send_unlinked(std::span<const uint32_t> blocks, uint8_t tier, 
       list[i].setUses(tree_.uses(block));
       list[i].setTenant(tree_.tenant(block));
       list[i].setBlockClass(tree_.make(block) & static_cast<uint8_t>(~prefix::kOpaqueBit));
+      list[i].setKey(data_of(std::span(&tree_.key(block), 1)));
     }
   });
 }

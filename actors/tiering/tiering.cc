@@ -52,15 +52,41 @@ uint8_t Tiering::below(uint8_t tier) const noexcept {
   return next;
 }
 
-uint32_t Tiering::blocks_to_load(wire::NewRow::Reader row) {
-  const uint32_t lower = row.getHitBlocks() - row.getDeviceBlocks();
+uint8_t Tiering::usable_below(uint8_t tier, Tick now) const noexcept {
+  uint8_t next = below(tier);
+  while (next < kTierCount && is_shut(next, now)) {
+    next = below(next);
+  }
+  return next;
+}
+
+/// `tiers`: where the lower blocks of the row lie.
+uint32_t Tiering::blocks_to_load(wire::NewRow::Reader row, std::span<const uint8_t> tiers,
+                                 Tick now) {
+  // Loads are a leading run: it ends before the first block in a tier that is shut.
+  const auto end = std::find_if(tiers.begin(), tiers.end(), [&](uint8_t tier) {
+    return tier >= kTierCount || is_shut(tier, now);
+  });
+  const auto lower = static_cast<uint32_t>(end - tiers.begin());
+  using Wide = unsigned __int128;
+  constexpr Wide kSecond = 1000000000;
   policy::LoadQuestion question;
   question.bytes = config_.block_bytes;
   question.blocks = lower;
   question.tokens = lower * config_.class_tokens[row.getBlockClass()];
-  const uint8_t tier = below(static_cast<uint8_t>(Tier::kDevice));
-  question.tier_bytes_per_s = tier < kTierCount ? rate_[tier] : 0;
-  question.tier_latency_ns = tier < kTierCount ? config_.latency_ns[tier] : 0;
+  // One rate for the run: its bytes through the time that each block's own tier takes.
+  Wide nanos = 0;
+  bool known = lower > 0;
+  for (uint32_t i = 0; i < lower; ++i) {
+    const uint64_t rate = rate_[tiers[i]];
+    known = known && rate != 0;
+    nanos += rate == 0 ? 0 : Wide{config_.block_bytes} * kSecond / rate;
+    question.tier_latency_ns = std::max(question.tier_latency_ns, config_.latency_ns[tiers[i]]);
+  }
+  if (known && nanos > 0) {
+    question.tier_bytes_per_s =
+        static_cast<uint64_t>(Wide{config_.block_bytes} * lower * kSecond / nanos);
+  }
   question.queue_depth = static_cast<uint32_t>(copying_.size());
   question.prefill_tokens_per_s = config_.prefill_tokens_per_s;
   return std::min(lower, policy_->load(question));
@@ -68,6 +94,7 @@ uint32_t Tiering::blocks_to_load(wire::NewRow::Reader row) {
 
 void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
   const auto blocks = span_of<uint32_t>(step.getBlocks());
+  const auto tiers = span_of<uint8_t>(step.getTiers());
   std::vector<Item> lowered;
   cx.out.send(Kind::RESERVE, step.totalSize().wordCount, [&](wire::Message::Builder m) {
     m.setReserve(step);
@@ -76,7 +103,9 @@ void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
       if (lower == 0) {
         continue;
       }
-      const uint32_t load = blocks_to_load(row.asReader());
+      TROUPE_ASSERT(size_t{row.getKeyOffset()} + lower <= tiers.size());
+      const uint32_t load =
+          blocks_to_load(row.asReader(), tiers.subspan(row.getKeyOffset(), lower), cx.now);
       loaded_ += load;
       recomputed_ += lower - load;
       if (load == lower) {
@@ -114,7 +143,7 @@ void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
   Batch& batch = batches_[id];
   batch.tier = unlinked.getTier();
   batch.reclaim = unlinked.getReclaim();
-  const uint8_t to = below(batch.tier);
+  const uint8_t to = usable_below(batch.tier, cx.now);
   std::vector<uint32_t> wanted;
   for (const auto leaving : unlinked.getBlocks()) {
     Item item{leaving.getBlock(), batch.tier, to, wire::Outcome::DROPPED};
@@ -124,6 +153,8 @@ void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
                                  leaving.getUses(),  leaving.getTenant(), leaving.getAlsoIn()};
       // A sequence that is swapped out will come back: its blocks are not asked about.
       if (!batch.reclaim || policy_->demote(block)) {
+        const auto key = span_of<BlockKey>(leaving.getKey());
+        item.key = key.empty() ? BlockKey{} : key[0];
         item.outcome = wire::Outcome::UNKNOWN;
         wanted.push_back(static_cast<uint32_t>(batch.items.size()));
         ++batch.open;
@@ -177,7 +208,7 @@ void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
   batch.asked_tier = kTierCount;
   std::vector<std::pair<unsigned, uint64_t>> going;  // index in copies, transfer id
   std::vector<uint32_t> lower;                       // no room there: one tier further down
-  const uint8_t next = below(placed.getTo());
+  const uint8_t next = usable_below(placed.getTo(), cx.now);
   for (unsigned i = 0; i < asked.size(); ++i) {
     Item& item = batch.items[asked[i]];
     if (copies[i].getTarget().getCount() != 0) {
@@ -209,13 +240,16 @@ void Tiering::send_transfer(wire::Placed::Reader placed,
   const bool in_memory = placed.getFrom() == static_cast<uint8_t>(Tier::kDevice) &&
                          placed.getTo() == static_cast<uint8_t>(Tier::kHost);
   cx.out.send(
-      Kind::TRANSFER, going.size() * 12,
+      Kind::TRANSFER, going.size() * 17,
       [&](wire::Message::Builder m) {
         const auto copies = placed.getCopies();
         auto list = m.initTransfer().initCopies(static_cast<unsigned>(going.size()));
         for (unsigned i = 0; i < going.size(); ++i) {
           list.setWithCaveats(i, copies[going[i].first]);
           list[i].setId(going[i].second);
+          const Copying& copying = copying_.at(going[i].second);
+          const Item& item = batches_.at(copying.batch).items[copying.item];
+          list[i].setKey(data_of(std::span(&item.key, 1)));
         }
       },
       in_memory ? 0 : 1);
@@ -236,11 +270,43 @@ void Tiering::measure(wire::TransferResult::Reader result) {
   rate_[from] = rate_[from] == 0 ? rate : (rate_[from] * 7 + rate) / 8;
 }
 
+/// Bytes that do not verify are a slot's matter; what the device itself could not do counts here.
+void Tiering::note_health(wire::TransferResult::Reader result, Tick now) {
+  const uint8_t tier = std::max(result.getFrom(), result.getTo());
+  if (tier == 0 || tier >= kTierCount) {
+    return;
+  }
+  Breaker& breaker = breakers_[tier];
+  const auto code = static_cast<Code>(result.getStatus());
+  if (code == Code::kOk && breaker.trial && !is_shut(tier, now)) {
+    breaker = Breaker{};
+  }
+  if (code != Code::kIo && code != Code::kDeadline && code != Code::kUnavailable &&
+      code != Code::kNoCapacity) {
+    return;
+  }
+  ++errors_;
+  if (is_shut(tier, now)) {
+    return;  // sent before
+  }
+  if (now.ns - breaker.window_begin > config_.breaker_window.ns) {
+    breaker.window_begin = now.ns;
+    breaker.errors = 0;
+  }
+  if (++breaker.errors >= config_.breaker_errors || breaker.trial) {
+    ++shuts_;
+    breaker.errors = 0;
+    breaker.shut_until = now.ns + config_.breaker_pause.ns;
+    breaker.trial = true;
+  }
+}
+
 void Tiering::on_transfer_done(const Envelope& in, StepContext& cx) {
   std::vector<Item> loads;  // device_stream reports loads; they belong to no batch
   std::vector<uint64_t> done;
   for (const auto result : in.message.getTransferDone().getResults()) {
     measure(result);
+    note_health(result, cx.now);
     const bool ok = result.getStatus() == 0;
     const auto found = copying_.find(result.getId());
     if (result.getTo() == static_cast<uint8_t>(Tier::kDevice)) {
@@ -298,121 +364,11 @@ void Tiering::answer_status(uint64_t control, StepContext& cx) {
                           {"tiering.loaded", loaded_},
                           {"tiering.recomputed", recomputed_},
                           {"tiering.lost", lost_},
+                          {"tiering.errors", errors_},
+                          {"tiering.shut", shuts_},
                           {"tiering.copying", copying_.size()},
                           {"tiering.unexpected", unexpected_.count + stray_}};
   send_gauges(cx, control, gauges);
-}
-
-Digest Tiering::digest() const noexcept {
-  Digest d;
-  for (const auto& [id, batch] : batches_) {
-    d.add(id).add(batch.tier).add(batch.asked_tier).add(batch.open).add(batch.items.size());
-  }
-  for (const auto& [id, copy] : copying_) {
-    d.add(id).add(copy.batch).add(copy.item);
-  }
-  for (const uint64_t rate : rate_) {
-    d.add(rate);
-  }
-  return d.add(demoted_).add(dropped_).add(loaded_).add(recomputed_).add(lost_);
-}
-
-Status Tiering::check() const {
-  uint64_t open = 0;
-  uint64_t unplaced = 0;
-  for (const auto& [id, batch] : batches_) {
-    open += batch.open;
-    unplaced += batch.asked.size();
-  }
-  if (open != copying_.size() + unplaced) {
-    return Status(Code::kInternal, "tiering: " + std::to_string(open) + " items are open, " +
-                                       std::to_string(copying_.size()) + " transfers are known");
-  }
-  return unexpected_.count + stray_ == 0
-             ? Status::ok()
-             : Status(Code::kInternal,
-                      "tiering: unexpected messages " + std::to_string(unexpected_.count + stray_));
-}
-
-Status Tiering::save(StateSink& sink) const {
-  sink.u32(1);
-  sink.u64(batches_.size());
-  for (const auto& [id, batch] : batches_) {
-    sink.u64(id);
-    sink.u8(batch.tier);
-    sink.u8(batch.asked_tier);
-    sink.u64(batch.question);
-    sink.u8(batch.reclaim ? 1 : 0);
-    sink.array(batch.asked);
-    sink.u32(batch.open);
-    sink.u64(batch.items.size());
-    for (const Item& item : batch.items) {
-      sink.u32(item.block);
-      sink.u8(item.from);
-      sink.u8(item.to);
-      sink.u32(static_cast<uint32_t>(item.outcome));
-    }
-  }
-  sink.u64(copying_.size());
-  for (const auto& [id, copy] : copying_) {
-    sink.u64(id);
-    sink.u64(copy.batch);
-    sink.u32(copy.item);
-  }
-  for (int t = 0; t < kTierCount; ++t) {
-    sink.u64(rate_[static_cast<size_t>(t)]);
-    sink.u64(moved_bytes_[static_cast<size_t>(t)]);
-  }
-  for (const uint64_t v : {next_batch_, next_transfer_, next_question_, demoted_, dropped_, loaded_,
-                           recomputed_, lost_}) {
-    sink.u64(v);
-  }
-  return Status::ok();
-}
-
-Status Tiering::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 1) {
-    return Status(Code::kUnsupported,
-                  "tiering: state schema " + std::to_string(schema) + ", not 1");
-  }
-  batches_.clear();
-  copying_.clear();
-  const uint64_t batches = source.u64();
-  for (uint64_t i = 0; i < batches && source.status(); ++i) {
-    Batch& batch = batches_[source.u64()];
-    batch.tier = source.u8();
-    batch.asked_tier = source.u8();
-    batch.question = source.u64();
-    batch.reclaim = source.u8() != 0;
-    batch.asked = source.array<uint32_t>();
-    batch.open = source.u32();
-    const uint64_t items = source.u64();
-    for (uint64_t k = 0; k < items && source.status(); ++k) {
-      Item item;
-      item.block = source.u32();
-      item.from = source.u8();
-      item.to = source.u8();
-      item.outcome = static_cast<wire::Outcome>(source.u32());
-      batch.items.push_back(item);
-    }
-  }
-  const uint64_t copies = source.u64();
-  for (uint64_t i = 0; i < copies && source.status(); ++i) {
-    const uint64_t id = source.u64();
-    Copying copy;
-    copy.batch = source.u64();
-    copy.item = source.u32();
-    copying_.emplace(id, copy);
-  }
-  for (int t = 0; t < kTierCount; ++t) {
-    rate_[static_cast<size_t>(t)] = source.u64();
-    moved_bytes_[static_cast<size_t>(t)] = source.u64();
-  }
-  for (uint64_t* v : {&next_batch_, &next_transfer_, &next_question_, &demoted_, &dropped_,
-                      &loaded_, &recomputed_, &lost_}) {
-    *v = source.u64();
-  }
-  return source.status();
 }
 
 }  // namespace troupe

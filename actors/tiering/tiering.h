@@ -11,11 +11,15 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "runtime/base/block_key.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/tick.h"
 #include "runtime/core/actor_core.h"
 #include "runtime/core/policy.h"
 #include "runtime/core/wire.h"
@@ -29,6 +33,11 @@ struct TieringConfig {
   uint64_t prefill_tokens_per_s = 0;
   uint64_t block_bytes = 0;         // of one block in the true layout
   std::vector<uint32_t> class_tokens = {16};
+  // A tier that fails so often within the window is left alone for a while, then tried again: one
+  // failure of the trial closes it anew, one success opens it for all.
+  uint32_t breaker_errors = 8;
+  Tick breaker_window = from_ms(60000);
+  Tick breaker_pause = from_ms(30000);
 };
 
 class Tiering {
@@ -47,6 +56,7 @@ class Tiering {
     uint8_t from = 0;
     uint8_t to = 0;
     wire::Outcome outcome = wire::Outcome::UNKNOWN;
+    BlockKey key{};  // of what may be demoted
   };
   struct Batch {
     uint8_t tier = 0;
@@ -62,8 +72,16 @@ class Tiering {
     uint32_t item = 0;
   };
 
+  struct Breaker {
+    uint32_t errors = 0;  // since window_begin
+    int64_t window_begin = 0;
+    int64_t shut_until = INT64_MIN;
+    bool trial = false;  // the pause is over, and nothing came back since
+  };
+
   void on_load(wire::Step::Reader step, StepContext& cx);
-  uint32_t blocks_to_load(wire::NewRow::Reader row);
+  uint32_t blocks_to_load(wire::NewRow::Reader row, std::span<const uint8_t> tiers, Tick now);
+  void note_health(wire::TransferResult::Reader result, Tick now);
   void on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx);
   void ask_places(Batch& batch, std::vector<uint32_t> items, uint8_t to, StepContext& cx);
   void on_placed(wire::Placed::Reader placed, StepContext& cx);
@@ -75,6 +93,11 @@ class Tiering {
   void answer_status(uint64_t control, StepContext& cx);
   /// The next tier below `tier` that is there, or kTierCount.
   uint8_t below(uint8_t tier) const noexcept;
+  /// The same, of those that are not shut.
+  uint8_t usable_below(uint8_t tier, Tick now) const noexcept;
+  bool is_shut(uint8_t tier, Tick now) const noexcept {
+    return now.ns < breakers_[tier].shut_until;
+  }
 
   TieringConfig config_;
   std::unique_ptr<policy::TieringPolicy> policy_;
@@ -90,6 +113,9 @@ class Tiering {
   uint64_t loaded_ = 0;
   uint64_t recomputed_ = 0;  // blocks that lay lower and were not worth a load
   uint64_t lost_ = 0;
+  std::array<Breaker, kTierCount> breakers_{};
+  uint64_t errors_ = 0;  // of lower tiers' devices
+  uint64_t shuts_ = 0;
   uint64_t stray_ = 0;
   Unexpected unexpected_;
 };

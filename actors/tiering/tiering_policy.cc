@@ -38,6 +38,8 @@ std::unique_ptr<policy::TieringPolicy> make_measured_tiering() {
   return std::make_unique<Measured>();
 }
 
-std::unique_ptr<policy::TieringPolicy> make_always_tiering() { return std::make_unique<Always>(); }
+std::unique_ptr<policy::TieringPolicy> make_always_tiering() {
+  return std::make_unique<Always>();
+}
 
 }  // namespace troupe

@@ -109,6 +109,7 @@ class AllocatorWorld {
       }
       auto list = batch.initNews(static_cast<unsigned>(news.size()));
       std::vector<uint32_t> blocks;
+      std::vector<BlockKey> keys;
       for (unsigned i = 0; i < news.size(); ++i) {
         const NewIn& in = news[i];
         const auto hits = static_cast<uint32_t>(in.hits.size());
@@ -131,8 +132,13 @@ class AllocatorWorld {
         const uint32_t cached = std::min(in.total, tokens + in.partial_tokens);
         list[i].setTokens(std::max(1U, in.total - cached));
         blocks.insert(blocks.end(), in.hits.begin(), in.hits.end());
+        list[i].setKeyOffset(static_cast<uint32_t>(keys.size()));
+        for (uint32_t k = list[i].getDeviceBlocks(); k < hits; ++k) {
+          keys.push_back({{in.hits[k] + 1, 0, 0, 0}});
+        }
       }
       batch.setBlocks(data_of(blocks));
+      batch.setKeys(data_of(keys));
     });
   }
   std::vector<Sent> commit(const std::vector<CommitIn>& rows) {

@@ -21,6 +21,13 @@ struct Folder {
   ~Folder() { std::filesystem::remove_all(path); }
 };
 
+io::KeyDigest key_of(uint32_t block) {
+  io::KeyDigest key{};
+  std::memcpy(key.data(), &block, sizeof(block));
+  key[31] = std::byte{1};  // all zeros are no key
+  return key;
+}
+
 /// Writes `count` blocks from slot `first` on, reads them back in batches of seven, many times;
 /// returns how many came back wrong.
 uint64_t write_and_read(DiskTier& tier, uint32_t first, uint32_t count, int rounds) {
@@ -33,7 +40,7 @@ uint64_t write_and_read(DiskTier& tier, uint32_t first, uint32_t count, int roun
     std::vector<DiskOp> list(count);
     for (uint32_t i = 0; i < count; ++i) {
       list[i].read = read;
-      list[i].block = first + i;
+      list[i].key = key_of(first + i);
       list[i].slot = Slot{GranuleId{first + i}, 1, generation};
       list[i].payload = bytes.subspan(size_t{i} * kGranule, kGranule);
     }
@@ -82,11 +89,11 @@ TEST_CASE("a slot of another generation, or one that was never written, is a typ
   auto arena = io::Arena::create(kGranule, io::ArenaOptions{});
   REQUIRE(arena);
   DiskOp write{
-      .read = false, .slot = Slot{GranuleId{2}, 1, 5}, .block = 1, .payload = arena->bytes()};
+      .read = false, .slot = Slot{GranuleId{2}, 1, 5}, .key = key_of(1), .payload = arena->bytes()};
   (*tier)->run({&write, 1});
   REQUIRE(write.code == Code::kOk);
   for (const Slot slot : {Slot{GranuleId{2}, 1, 6}, Slot{GranuleId{3}, 1, 5}}) {
-    DiskOp read{.read = true, .slot = slot, .block = 1, .payload = arena->bytes()};
+    DiskOp read{.read = true, .slot = slot, .key = key_of(1), .payload = arena->bytes()};
     (*tier)->run({&read, 1});
     CHECK(read.code != Code::kOk);
   }

@@ -85,7 +85,7 @@ TEST_CASE("every fault of a disk, whole requests: all answered, no wrong byte",
       options.disk.faults = std::make_shared<io::FaultInjector>(11);
       options.disk.faults->add({.fault = fault, .num = 1, .den = 25});
       const RunReport report = run(work, small_config(), options);
-      CHECK(options.disk.faults->fired(fault) > 10);
+      CHECK(options.disk.faults->fired(fault) >= 8);  // so many errors shut a tier
       if (fault == Fault::kLost || fault == Fault::kMisdirect) {
         CHECK(report.failed_loads > 0);
         CHECK(report.all.prefix_hit_blocks < clean.all.prefix_hit_blocks);
@@ -122,7 +122,8 @@ TEST_CASE("a disk on which every write or every read fails costs hits only",
     options.disk.faults = std::make_shared<io::FaultInjector>(13);
     options.disk.faults->add({.fault = Fault::kEio, .op = op, .num = 1, .den = 1});
     const RunReport report = run(work, small_config(), options);
-    CHECK(options.disk.faults->fired(Fault::kEio) > 0);
+    CHECK(options.disk.faults->fired(Fault::kEio) >= 8);
+    CHECK(report.gauges.at("tiering.shut") >= 1);
     CHECK(report.all.prefix_hit_blocks > 0);  // what the host tier still holds
   }
 }
@@ -162,7 +163,8 @@ TEST_CASE("a disk that never answers holds a request until the deadline only",
       }
     };
     const RunReport report = run(work, small_config(), options);
-    CHECK(faults->fired(Fault::kHang) > 3);
+    CHECK(faults->fired(Fault::kHang) > 0);
+    CHECK(report.gauges.at("tiering.errors") > 0);
     CHECK(report.all.prefix_hit_blocks > 0);
   }
 }
