@@ -163,7 +163,7 @@ TEST_CASE("disk completions are messages, in the order in which the disk finishe
   }
   using O = wire::Outcome;
   CHECK(seen.settled == std::vector<std::pair<uint32_t, O>>{
-                            {13, O::FAILED}, {14, O::MOVED}, {11, O::MOVED}, {12, O::MOVED}});
+                            {13, O::DROPPED}, {14, O::MOVED}, {11, O::MOVED}, {12, O::MOVED}});
   REQUIRE(recorder.close().is_ok());
 
   std::vector<std::string> notices;
