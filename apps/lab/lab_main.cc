@@ -43,7 +43,7 @@ std::vector<std::string> split(const std::string& text) {
 
 struct Arguments {
   std::string trace;
-  std::string policies = "vllm_lru,s3fifo_leaf,opt";
+  std::string policies = "vllm_lru,s3fifo_leaf,troupe,opt";
   std::string sizes = "1%,3%,10%,30%";
   std::string semantics = "prefix";
   std::string json_path;
@@ -53,6 +53,7 @@ struct Arguments {
   uint64_t seed = 1;
   uint64_t requests = 0;
   bool no_serving = false;
+  bool sessions = false;
 };
 
 int fail(int code, const std::string& text) {
@@ -90,6 +91,7 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--seed", a.seed, "for policies that draw")->capture_default_str();
   app.add_option("--requests", a.requests, "only the first so many requests (0: all)");
   app.add_option("--policy-dir", a.policy_dir, "folder of policies that are named without a slash");
+  app.add_flag("--sessions", a.sessions, "list every session's hits in the JSON");
   app.add_flag("--no-serving", a.no_serving, "leave the modelled time to first token out");
 }
 
@@ -110,6 +112,7 @@ int lab_main(int argc, char** argv) {
   plan.jobs = a.jobs;
   plan.seed = a.seed;
   plan.serving = !a.no_serving;
+  plan.sessions = a.sessions;
   plugin::Registry registry(a.policy_dir.empty() ? plugin::default_policy_dir() : a.policy_dir, {});
   for (const std::string& policy : plan.policies) {
     const std::string name = policy.substr(0, policy.find(':'));

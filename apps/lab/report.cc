@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <unordered_map>
 
 namespace troupe::lab {
 namespace {
@@ -24,6 +25,29 @@ double token_hit_ratio(const Trace& trace, const Result& r) {
   return tokens > 0
              ? std::min(1.0, static_cast<double>(r.counts.hits) * trace.block_tokens / tokens)
              : 0;
+}
+
+constexpr size_t kRequestsTogether = 32;
+
+// Hits of every session, in order of first appearance; where a trace names none, of every 32
+// requests in a row. For intervals that take a session's requests as one draw.
+void append_sessions(std::string& out, const Trace& trace, const Counts& counts) {
+  std::unordered_map<int64_t, size_t> place;
+  std::vector<uint64_t> hits;
+  for (size_t q = 0; q < trace.requests(); ++q) {
+    const int64_t id = trace.sessions[q] >= 0 ? trace.sessions[q]
+                                              : -1 - static_cast<int64_t>(q / kRequestsTogether);
+    const auto [found, fresh] = place.emplace(id, hits.size());
+    if (fresh) {
+      hits.push_back(0);
+    }
+    hits[found->second] += counts.hits_of[q];
+  }
+  out += ", \"session_hits\": [";
+  for (size_t i = 0; i < hits.size(); ++i) {
+    append(out, "%s%" PRIu64, i == 0 ? "" : ", ", hits[i]);
+  }
+  out += "]";
 }
 
 }  // namespace
@@ -122,6 +146,9 @@ std::string json(const Trace& trace, const Plan& plan, const std::vector<Result>
            r.counts.uncached, r.bytes_below, r.prefill_saved, r.ns_per_access);
     if (r.ttft_ms_8 >= 0) {
       append(out, ", \"ttft_p99_ms_8\": %.3f, \"ttft_p99_ms_32\": %.3f", r.ttft_ms_8, r.ttft_ms_32);
+    }
+    if (plan.sessions) {
+      append_sessions(out, trace, r.counts);
     }
     out += "}";
   }

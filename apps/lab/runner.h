@@ -38,6 +38,7 @@ struct Plan {
   Semantics semantics = Semantics::kPrefix;
   ServingModel model;
   bool serving = true;
+  bool sessions = false;  // list the hits of every session in the JSON
   uint32_t jobs = 1;
   uint64_t seed = 1;
 };

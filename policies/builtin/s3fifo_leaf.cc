@@ -76,7 +76,7 @@ struct S3FifoLeaf {
 
  private:
   uint32_t from_small() {
-    for (uint64_t left = queues_.size(kSmall) + kExtraStepsSmall;
+    for (uint64_t left = 2ULL * queues_.size(kSmall) + kExtraStepsSmall;
          left > 0 && queues_.size(kSmall) > 0; --left) {
       const uint32_t b = queues_.back(kSmall);
       if (count_[b] >= kPromoteAt) {

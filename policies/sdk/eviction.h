@@ -206,7 +206,8 @@ class Eviction {
       if (r.state == Blocks::kHere) {
         remove(b);  // a handle that comes again without a remove has lost its old block
       }
-      r.key = e.keys != nullptr ? e.keys[k] : b;
+      // A host that gives no content keys gets names that never come again: no ghost is found.
+      r.key = e.keys != nullptr ? e.keys[k] : m.ordinal << 32 | b;
       r.parent = e.parents != nullptr && e.parents[k] < blocks_.capacity() ? e.parents[k] : kNone;
       r.depth = e.depths != nullptr ? e.depths[k] : 0;
       r.uses = 1;
