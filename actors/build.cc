@@ -9,6 +9,11 @@
 namespace troupe {
 namespace {
 
+std::unique_ptr<policy::TieringPolicy> tiering_policy(const TroupeConfig& config) {
+  auto policy = config.always_load ? make_always_tiering() : make_measured_tiering();
+  return config.admit_reused ? make_reuse_admission(std::move(policy)) : std::move(policy);
+}
+
 class Builder {
  public:
   template <class Core, class... Args>
@@ -76,8 +81,7 @@ Expected<Troupe> build_troupe(TroupeConfig config, const policy::Registry& regis
   build.core<Gateway>(Role::kGateway, 0, config.gateway);
   build.core<PrefixIndex>(Role::kPrefixIndex, 0, config.prefix_index);
   build.core<Scheduler>(Role::kScheduler, 0, config.scheduler);
-  build.core<Tiering>(Role::kTiering, 0, config.tiering,
-                      config.always_load ? make_always_tiering() : make_measured_tiering());
+  build.core<Tiering>(Role::kTiering, 0, config.tiering, tiering_policy(config));
   build.core<Allocator>(Role::kAllocator, 0, config.allocator);
   build.core<Eviction>(Role::kEviction, 0);
   build.core<Director>(Role::kDirector, 0, DirectorConfig{answering(), kPolicySlots, 64});

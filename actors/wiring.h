@@ -37,6 +37,7 @@ struct TroupeConfig {
   std::string eviction_params;
   std::string order = "fcfs";
   bool always_load = false;  // tiering: load what was found, whatever the rates say
+  bool admit_reused = false;  // tiering: write to disk only what was looked up again
   uint64_t seed = 1;
 };
 

@@ -149,10 +149,21 @@ void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
     Item item{leaving.getBlock(), batch.tier, to, wire::Outcome::DROPPED};
     const bool clean_copy = (leaving.getAlsoIn() >> batch.tier >> 1) != 0;
     if (!clean_copy && to < kTierCount) {
-      policy::LeavingBlock block{leaving.getBlock(), leaving.getDepth(),  leaving.getTokens(),
-                                 leaving.getUses(),  leaving.getTenant(), leaving.getAlsoIn()};
+      policy::LeavingBlock block{leaving.getBlock(),
+                                 leaving.getDepth(),
+                                 leaving.getTokens(),
+                                 leaving.getUses(),
+                                 leaving.getTenant(),
+                                 leaving.getAlsoIn(),
+                                 static_cast<uint8_t>(Tier::kDisk)};
       // A sequence that is swapped out will come back: its blocks are not asked about.
-      if (!batch.reclaim || policy_->demote(block)) {
+      item.on_disk = !batch.reclaim || policy_->demote(block);
+      block.to = to;
+      const bool wanted_there = to == static_cast<uint8_t>(Tier::kDisk)
+                                    ? item.on_disk
+                                    : !batch.reclaim || policy_->demote(block);
+      unwritten_ += to == static_cast<uint8_t>(Tier::kDisk) && !item.on_disk ? 1 : 0;
+      if (wanted_there) {
         const auto key = span_of<BlockKey>(leaving.getKey());
         item.key = key.empty() ? BlockKey{} : key[0];
         item.outcome = wire::Outcome::UNKNOWN;
@@ -215,7 +226,7 @@ void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
       const uint64_t transfer = next_transfer_++;
       copying_[transfer] = {id, asked[i]};
       going.emplace_back(i, transfer);
-    } else if (next < kTierCount) {
+    } else if (next < kTierCount && (item.on_disk || next != static_cast<uint8_t>(Tier::kDisk))) {
       lower.push_back(asked[i]);
     } else {
       item.outcome = wire::Outcome::DROPPED;
@@ -366,6 +377,7 @@ void Tiering::answer_status(uint64_t control, StepContext& cx) {
                           {"tiering.lost", lost_},
                           {"tiering.errors", errors_},
                           {"tiering.shut", shuts_},
+                          {"tiering.unwritten", unwritten_},
                           {"tiering.copying", copying_.size()},
                           {"tiering.unexpected", unexpected_.count + stray_}};
   send_gauges(cx, control, gauges);

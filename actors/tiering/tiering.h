@@ -10,13 +10,6 @@
 // is settled by one message, so that every reclaim is answered once.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <span>
-#include <vector>
-
 #include "runtime/base/block_key.h"
 #include "runtime/base/ids.h"
 #include "runtime/base/tick.h"
@@ -24,14 +17,21 @@
 #include "runtime/core/policy.h"
 #include "runtime/core/wire.h"
 
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
 namespace troupe {
 
 struct TieringConfig {
   std::array<bool, kTierCount> enabled = {true, false, false, false};
-  std::array<uint64_t, kTierCount> bytes_per_s{};   // first guesses; measured from then on
+  std::array<uint64_t, kTierCount> bytes_per_s{};  // first guesses; measured from then on
   std::array<uint64_t, kTierCount> latency_ns{};
   uint64_t prefill_tokens_per_s = 0;
-  uint64_t block_bytes = 0;         // of one block in the true layout
+  uint64_t block_bytes = 0;  // of one block in the true layout
   std::vector<uint32_t> class_tokens = {16};
   // A tier that fails so often within the window is left alone for a while, then tried again: one
   // failure of the trial closes it anew, one success opens it for all.
@@ -56,16 +56,17 @@ class Tiering {
     uint8_t from = 0;
     uint8_t to = 0;
     wire::Outcome outcome = wire::Outcome::UNKNOWN;
-    BlockKey key{};  // of what may be demoted
+    BlockKey key{};        // of what may be demoted
+    bool on_disk = false;  // admitted there
   };
   struct Batch {
     uint8_t tier = 0;
     uint8_t asked_tier = kTierCount;  // where places were asked for; kTierCount: nowhere now
     uint64_t question = 0;            // of that asking; answers come in the order of the questions
     bool reclaim = false;
-    uint32_t open = 0;                // items whose outcome is unknown
+    uint32_t open = 0;  // items whose outcome is unknown
     std::vector<Item> items;
-    std::vector<uint32_t> asked;      // items that wait for a place in asked_tier
+    std::vector<uint32_t> asked;  // items that wait for a place in asked_tier
   };
   struct Copying {  // a transfer on its way
     uint64_t batch = 0;
@@ -106,11 +107,12 @@ class Tiering {
   uint64_t next_batch_ = 1;
   uint64_t next_transfer_ = 1;
   uint64_t next_question_ = 1;
-  std::array<uint64_t, kTierCount> rate_{};    // bytes/s of loads from that tier, moving average
+  std::array<uint64_t, kTierCount> rate_{};  // bytes/s of loads from that tier, moving average
   std::array<uint64_t, kTierCount> moved_bytes_{};  // out of that tier
   uint64_t demoted_ = 0;
   uint64_t dropped_ = 0;
   uint64_t loaded_ = 0;
+  uint64_t unwritten_ = 0;   // blocks that were not admitted to disk
   uint64_t recomputed_ = 0;  // blocks that lay lower and were not worth a load
   uint64_t lost_ = 0;
   std::array<Breaker, kTierCount> breakers_{};
@@ -124,5 +126,9 @@ class Tiering {
 std::unique_ptr<policy::TieringPolicy> make_measured_tiering();
 /// Loads everything that was found, and demotes everything.
 std::unique_ptr<policy::TieringPolicy> make_always_tiering();
+/// As `inner`, but writes to disk only what was looked up again since it was computed: most blocks
+/// of a flood are never asked for twice, and drives wear by what is written.
+std::unique_ptr<policy::TieringPolicy> make_reuse_admission(
+    std::unique_ptr<policy::TieringPolicy> inner);
 
 }  // namespace troupe

@@ -32,7 +32,29 @@ class Measured final : public policy::TieringPolicy {
   bool demote(const policy::LeavingBlock&) noexcept override { return true; }
 };
 
+class ReuseAdmission final : public policy::TieringPolicy {
+ public:
+  explicit ReuseAdmission(std::unique_ptr<policy::TieringPolicy> inner)
+      : inner_(std::move(inner)) {}
+  std::string_view name() const noexcept override { return "reused"; }
+  uint32_t load(const policy::LoadQuestion& question) noexcept override {
+    return inner_->load(question);
+  }
+  bool demote(const policy::LeavingBlock& block) noexcept override {
+    const bool to_disk = block.to == static_cast<uint8_t>(Tier::kDisk);
+    return (!to_disk || block.uses > 1) && inner_->demote(block);
+  }
+
+ private:
+  std::unique_ptr<policy::TieringPolicy> inner_;
+};
+
 }  // namespace
+
+std::unique_ptr<policy::TieringPolicy> make_reuse_admission(
+    std::unique_ptr<policy::TieringPolicy> inner) {
+  return std::make_unique<ReuseAdmission>(std::move(inner));
+}
 
 std::unique_ptr<policy::TieringPolicy> make_measured_tiering() {
   return std::make_unique<Measured>();

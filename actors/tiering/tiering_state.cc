@@ -38,7 +38,7 @@ Status Tiering::check() const {
 }
 
 Status Tiering::save(StateSink& sink) const {
-  sink.u32(2);
+  sink.u32(3);
   sink.u64(batches_.size());
   for (const auto& [id, batch] : batches_) {
     sink.u64(id);
@@ -54,6 +54,7 @@ Status Tiering::save(StateSink& sink) const {
       sink.u8(item.from);
       sink.u8(item.to);
       sink.u32(static_cast<uint32_t>(item.outcome));
+      sink.u8(item.on_disk ? 1 : 0);
       for (const uint64_t word : item.key.w) {
         sink.u64(word);
       }
@@ -75,16 +76,16 @@ Status Tiering::save(StateSink& sink) const {
     sink.u8(breaker.trial ? 1 : 0);
   }
   for (const uint64_t v : {next_batch_, next_transfer_, next_question_, demoted_, dropped_, loaded_,
-                           recomputed_, lost_, errors_, shuts_}) {
+                           recomputed_, lost_, errors_, shuts_, unwritten_}) {
     sink.u64(v);
   }
   return Status::ok();
 }
 
 Status Tiering::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 2) {
+  if (const uint32_t schema = source.u32(); schema != 3) {
     return Status(Code::kUnsupported,
-                  "tiering: state schema " + std::to_string(schema) + ", not 2");
+                  "tiering: state schema " + std::to_string(schema) + ", not 3");
   }
   batches_.clear();
   copying_.clear();
@@ -104,6 +105,7 @@ Status Tiering::load(StateSource& source) {
       item.from = source.u8();
       item.to = source.u8();
       item.outcome = static_cast<wire::Outcome>(source.u32());
+      item.on_disk = source.u8() != 0;
       for (uint64_t& word : item.key.w) {
         word = source.u64();
       }
@@ -128,7 +130,7 @@ Status Tiering::load(StateSource& source) {
     breaker.trial = source.u8() != 0;
   }
   for (uint64_t* v : {&next_batch_, &next_transfer_, &next_question_, &demoted_, &dropped_,
-                      &loaded_, &recomputed_, &lost_, &errors_, &shuts_}) {
+                      &loaded_, &recomputed_, &lost_, &errors_, &shuts_, &unwritten_}) {
     *v = source.u64();
   }
   return source.status();

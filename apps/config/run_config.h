@@ -31,6 +31,7 @@ struct RunConfig {
   int64_t host_blocks = 0;
   int64_t disk_blocks = 0;
   std::string disk_directory;  // empty: one of its own in the temporary folder
+  int64_t disk_deadline_ms = 30000;
   int64_t real_block_bytes = 4096;
   int64_t free_reserve_blocks = 0;
   // [scheduler]
@@ -48,6 +49,7 @@ struct RunConfig {
   std::string eviction_policy = "lru";
   // [tiering]
   std::string load = "measured";
+  std::string admission = "all";
   // [gateway]
   int64_t tenant_count = 1;
   int64_t max_live = 65536;

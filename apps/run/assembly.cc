@@ -61,6 +61,7 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
   t.eviction_policy = c.eviction_policy;
   t.order = c.order;
   t.always_load = c.load == "always";
+  t.admit_reused = c.admission == "reused";
   t.seed = static_cast<uint64_t>(c.seed);
   return t;
 }

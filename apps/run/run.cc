@@ -47,6 +47,14 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
   return d;
 }
 
+DiskUnder disk_under(const RunConfig& config, const RunOptions& options) {
+  DiskUnder under = options.disk;
+  if (under.deadline_ns == 0) {
+    under.deadline_ns = config.disk_deadline_ms * 1000000;
+  }
+  return under;
+}
+
 std::array<uint8_t, 32> secret_of(int64_t seed) {
   // A run's keys must repeat with its seed; a server draws its secret.
   std::array<uint8_t, 32> secret{};
@@ -193,7 +201,7 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   }
   config.tenant_count =
       std::max<int64_t>(config.tenant_count, static_cast<int64_t>(work.tenants.size()));
-  auto assembly = Assembly::create(config, *engine, *cost, options.disk);
+  auto assembly = Assembly::create(config, *engine, *cost, disk_under(config, options));
   if (!assembly) {
     return assembly.status();
   }

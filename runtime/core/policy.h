@@ -110,9 +110,10 @@ struct LeavingBlock {
   uint32_t block = 0;
   uint32_t depth = 0;
   uint32_t tokens = 0;
-  uint32_t uses = 0;     // lookups that used it since it was inserted
+  uint32_t uses = 0;     // requests that used it, the one that computed it included
   uint32_t tenant = 0;
   uint8_t also_in = 0;   // residence mask without the tier it leaves
+  uint8_t to = 0;        // the tier that it would go to
 };
 
 class TieringPolicy {

@@ -31,9 +31,11 @@ struct TieringWorld {
     c.bytes_per_s = {0, 1000000, 100000, 0};  // a block: 1 ms from the host, 10 ms from disk
     return c;
   }
-  explicit TieringWorld(TieringConfig c = config()) : h(std::move(c), make_measured_tiering()) {}
+  explicit TieringWorld(TieringConfig c = config(),
+                        std::unique_ptr<policy::TieringPolicy> policy = make_measured_tiering())
+      : h(std::move(c), std::move(policy)) {}
 
-  std::vector<Sent> unlink(uint8_t tier, const std::vector<uint32_t>& blocks) {
+  std::vector<Sent> unlink(uint8_t tier, const std::vector<uint32_t>& blocks, uint32_t uses = 0) {
     return h.give(now, [&](wire::Message::Builder m) {
       auto unlinked = m.initUnlinked();
       unlinked.setTier(tier);
@@ -41,6 +43,7 @@ struct TieringWorld {
       auto list = unlinked.initBlocks(static_cast<unsigned>(blocks.size()));
       for (unsigned i = 0; i < blocks.size(); ++i) {
         list[i].setBlock(blocks[i]);
+        list[i].setUses(uses);
         const BlockKey key{{blocks[i], 7, 7, 7}};
         list[i].setKey(data_of(std::span(&key, 1)));
       }
@@ -183,6 +186,13 @@ TEST_CASE("load or recompute goes by the tiers in which the blocks lie", "[T:loa
   CHECK(TieringWorld(config).load({kHost, kHost}) == 2);
   CHECK(TieringWorld(config).load({kDisk, kDisk}) == 0);
   CHECK(TieringWorld(config).load({kHost, kDisk}) == 2);  // 21 ms against 32
+}
+
+TEST_CASE("with reuse admission only what was looked up again is written to disk") {
+  TieringWorld w(TieringWorld::config(), make_reuse_admission(make_measured_tiering()));
+  CHECK(w.unlink(kHost, {5}, 1)[0].kind == Kind::SETTLE);
+  CHECK(w.unlink(kDevice, {6}, 1)[0].kind == Kind::PLACE);  // the host tier does not wear
+  CHECK(w.unlink(kHost, {7}, 2)[0].kind == Kind::PLACE);
 }
 
 TEST_CASE("a failing tier's state survives save and load") {
