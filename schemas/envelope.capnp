@@ -1,5 +1,5 @@
 # The one message type. The dispatcher's header (from, to, sequence, cause, tick) lies beside it, see
-# runtime/core/envelope.h. Which actor may send which kind to whom: actors/wiring.cc.
+# runtime/core/frame.h. Which actor may send which kind to whom: actors/routes_table.cc.
 @0xc0a1b8a6f6d14e0a;
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("troupe::wire");
