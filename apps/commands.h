@@ -6,6 +6,7 @@ namespace troupe {
 int bench_main(int argc, char** argv);
 int config_main(int argc, char** argv);
 int doctor_main(int argc, char** argv);
+int explain_main(int argc, char** argv);
 int gen_main(int argc, char** argv);
 int lab_main(int argc, char** argv);
 int policy_main(int argc, char** argv);

@@ -19,6 +19,7 @@ constexpr Command kCommands[] = {
     {"run", troupe::run_main, "serve a request trace with real blocks, and report"},
     {"replay", troupe::replay_main, "run a recording through fresh cores and compare"},
     {"trace", troupe::trace_main, "look into a recording: lanes, messages, a timeline"},
+    {"explain", troupe::explain_main, "why blocks of a recording missed; the life of a block"},
     {"gen", troupe::gen_main, "make a multi-tenant agent and RAG workload"},
     {"lab", troupe::lab_main, "compare policies over a trace, next to the offline bound"},
     {"policy", troupe::policy_main, "list, check and start policies"},
