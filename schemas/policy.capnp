@@ -30,6 +30,7 @@ struct Events {             # prefix_index -> eviction -> policy_slot; one batch
   bytes @9 :UInt64;         # of one block
   hints @10 :UInt32;
   at @11 :Int64;            # pause: expected return, tick
+  keys @12 :Data;           # insert: u64[n], the first 8 bytes of the content key; outlives the block
 }
 struct EventBatch { batches @0 :List(Events); }
 

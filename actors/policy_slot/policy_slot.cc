@@ -43,6 +43,7 @@ void PolicySlot::on_events(wire::EventBatch::Reader events) {
     e.parents = span_of<uint32_t>(batch.getParents());
     e.depths = span_of<uint32_t>(batch.getDepths());
     e.tokens = span_of<uint32_t>(batch.getTokens());
+    e.keys = span_of<uint64_t>(batch.getKeys());
     deliver(e);
     if (config_.touch_only && e.kind == policy::Event::kHit) {
       const std::vector<uint32_t> deepest_first(e.blocks.rbegin(), e.blocks.rend());

@@ -1,8 +1,20 @@
 #include "actors/prefix_index/event_log.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace troupe::prefix {
+namespace {
+
+// Policies know what has left by so much of its key; two that agree in it cost a wrong guess only.
+uint64_t short_key(const BlockKey& key) noexcept {
+  uint64_t out = 0;
+  static_assert(sizeof key >= sizeof out);
+  std::memcpy(&out, &key, sizeof out);
+  return out;
+}
+
+}  // namespace
 
 void EventLog::open(wire::EventKind kind, uint8_t tier, const RequestRow* row) {
   if (!batches_.empty() && batches_.back().count == 0) {
@@ -58,6 +70,7 @@ void EventLog::add(const BlockTree& tree, std::span<const uint32_t> blocks) {
     parents_.push_back(tree.parent(block));
     depths_.push_back(tree.depth(block));
     tokens_.push_back(tree.count(block));
+    keys_.push_back(short_key(tree.key(block)));
   }
 }
 
@@ -70,7 +83,8 @@ void EventLog::flush(Outbox& out) {
   }
   size_t words = 4;
   for (const Batch& batch : batches_) {
-    words += 18 + (batch.described ? 4 : 1) * data_words(batch.count * sizeof(uint32_t));
+    words += 20 + (batch.described ? 4 : 1) * data_words(batch.count * sizeof(uint32_t)) +
+             (batch.described ? data_words(batch.count * sizeof(uint64_t)) : 0);
   }
   out.send(Kind::EVENTS, words, [&](wire::Message::Builder m) {
     auto list = m.initEvents().initBatches(static_cast<unsigned>(batches_.size()));
@@ -92,6 +106,8 @@ void EventLog::flush(Outbox& out) {
         events.setParents(part(parents_, batch.facts));
         events.setDepths(part(depths_, batch.facts));
         events.setTokens(part(tokens_, batch.facts));
+        events.setKeys(
+            data_of(std::span<const uint64_t>(keys_).subspan(batch.facts, batch.count)));
       }
     }
   });
@@ -100,6 +116,7 @@ void EventLog::flush(Outbox& out) {
   parents_.clear();
   depths_.clear();
   tokens_.clear();
+  keys_.clear();
 }
 
 }  // namespace troupe::prefix

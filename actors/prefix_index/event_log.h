@@ -39,7 +39,7 @@ class EventLog {
   struct Batch {
     wire::EventKind kind = wire::EventKind::INVALID;
     uint8_t tier = 0;
-    bool described = false;  // has parents, depths and tokens
+    bool described = false;  // has parents, depths, tokens and keys
     uint64_t request = 0;
     uint64_t session = 0;
     uint32_t tenant = 0;
@@ -58,6 +58,7 @@ class EventLog {
   std::vector<uint32_t> parents_;
   std::vector<uint32_t> depths_;
   std::vector<uint32_t> tokens_;
+  std::vector<uint64_t> keys_;
 };
 
 }  // namespace troupe::prefix

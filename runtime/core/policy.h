@@ -39,6 +39,7 @@ struct Events {
   std::span<const uint32_t> parents;  // insert; 2^32-1: a root
   std::span<const uint32_t> depths;   // insert; a root's is 0
   std::span<const uint32_t> tokens;   // insert; tokens in the block
+  std::span<const uint64_t> keys;     // insert; names of contents, known beyond the block's stay
 };
 
 /// What the host knows of each block, read-only, indexed by handle. A block may be a victim when it

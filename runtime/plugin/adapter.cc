@@ -35,6 +35,7 @@ class PluginEviction final : public policy::EvictionPolicy {
     out.parents = in.parents.empty() ? nullptr : in.parents.data();
     out.depths = in.depths.empty() ? nullptr : in.depths.data();
     out.tokens = in.tokens.empty() ? nullptr : in.tokens.data();
+    out.keys = in.keys.size() < in.blocks.size() ? nullptr : in.keys.data();
     // The ABI promises deepest first; the runtime tells of new blocks root first.
     if (in.kind == policy::Event::kInsert && in.depths.size() > 1 &&
         in.depths.front() < in.depths.back()) {
@@ -130,6 +131,8 @@ class PluginEviction final : public policy::EvictionPolicy {
     out.parents = turned(in.parents, parents_);
     out.depths = turned(in.depths, depths_);
     out.tokens = turned(in.tokens, tokens_);
+    keys_.assign(in.keys.rbegin(), in.keys.rend());
+    out.keys = keys_.size() < in.blocks.size() ? nullptr : keys_.data();
   }
 
   EvictionInstance instance_;
@@ -139,6 +142,7 @@ class PluginEviction final : public policy::EvictionPolicy {
   std::vector<uint32_t> parents_;
   std::vector<uint32_t> depths_;
   std::vector<uint32_t> tokens_;
+  std::vector<uint64_t> keys_;
 };
 
 }  // namespace
