@@ -19,7 +19,7 @@ void Driver::start() {
 }
 
 void Driver::send_arrivals() {
-  while (next_item_ < work_.items.size()) {
+  while (!stopping_ && next_item_ < work_.items.size()) {
     const WorkItem& item = work_.items[next_item_];
     if (options_.serial) {
       if (in_flight_ > 0) {
@@ -282,6 +282,22 @@ bool Driver::sweep_due() const noexcept {
   return sweep_every_ != 0 && report_.steps % sweep_every_ == 0;
 }
 
+void Driver::stop_if_asked() {
+  if (stopping_ || options_.stop == nullptr || !options_.stop->load()) {
+    return;
+  }
+  stopping_ = true;
+  std::vector<uint64_t> tickets;
+  for (const auto& [ticket, live] : live_) {
+    tickets.push_back(ticket);
+  }
+  std::sort(tickets.begin(), tickets.end());  // the map's order is nobody's business
+  for (const uint64_t ticket : tickets) {
+    link_->post(Kind::CANCEL, now_, 0,
+                [&](wire::Message::Builder m) { m.initCancel().setTicket(ticket); });
+  }
+}
+
 Expected<bool> Driver::go_on() {
   const std::lock_guard lock(mutex_);
   if (answer_.there) {
@@ -300,6 +316,7 @@ Expected<bool> Driver::go_on() {
 
 /// The clock first, then what came while the step ran, then its end.
 void Driver::post_answer() {
+  stop_if_asked();
   link_->post(Kind::ADVANCE, now_, 0,
               [&](wire::Message::Builder m) { m.initAdvance().setTick(now_.ns); });
   if (!options_.serial) {

@@ -13,6 +13,7 @@
 #include "runtime/core/dispatcher.h"
 #include "runtime/ingress/block_keys.h"
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -35,6 +36,7 @@ struct DriverOptions {
   std::vector<TenantConfig> tenants;  // by the workload's tenant ids
   ContentShape content;
   EngineFacts engine;
+  const std::atomic<bool>* stop = nullptr;  // set: nothing more is sent, what is live is cancelled
 };
 
 class Driver final : public ClientPort {
@@ -52,8 +54,13 @@ class Driver final : public ClientPort {
   /// it is the same on both dispatchers, and the step at which a sweep is due. False when there was
   /// nothing: the run is over. Errors: of the sweep. [while nothing is in flight]
   Expected<bool> go_on();
-  /// All requests have their terminal reply.
-  bool done() const noexcept { return terminal_ == work_.items.size(); }
+  /// All requests that were sent, and unless stopped that is all there are, have their terminal
+  /// reply.
+  bool done() const noexcept {
+    return in_flight_ == 0 && (stopping_ || next_item_ == work_.items.size());
+  }
+  bool stopped() const noexcept { return stopping_; }
+  uint64_t not_sent() const noexcept { return work_.items.size() - next_item_; }
   uint64_t terminal() const noexcept { return terminal_; }
   /// Moves the counts into `report`. [after the run]
   void fill_report(RunReport& report) const;
@@ -101,6 +108,7 @@ class Driver final : public ClientPort {
     std::vector<BlockKey> keys;
   };
   bool sweep_due() const noexcept;
+  void stop_if_asked();
   void post_answer();
   void post_step_done();
   void on_reply(wire::Reply::Reader reply);
@@ -121,7 +129,7 @@ class Driver final : public ClientPort {
   uint32_t next_item_ = 0;
   uint64_t in_flight_ = 0;
   uint64_t terminal_ = 0;
-  std::unordered_map<uint64_t, Live> live_;           // by ticket; never iterated
+  std::unordered_map<uint64_t, Live> live_;           // by ticket
   std::unordered_map<uint64_t, uint64_t> ticket_of_;  // request -> ticket; never iterated
   RunReport report_;
   uint64_t length_tokens_ = 0;      // of completed requests: what a cache must hold at their end
@@ -130,6 +138,7 @@ class Driver final : public ClientPort {
   uint64_t sweep_every_ = 0;
   std::function<Status()> sweep_;
   Answer answer_;
+  bool stopping_ = false;
   std::chrono::steady_clock::time_point step_sent_;
   bool step_timed_ = false;
 };

@@ -126,6 +126,11 @@ std::string report_text(const RunReport& r) {
       quantile(r.control_us, 0.5), quantile(r.control_us, 0.99),
       static_cast<unsigned long long>(r.steps), static_cast<unsigned long long>(r.messages));
   add(out, "  time               %.1f s modelled, %.1f s here\n", r.virtual_s, r.wall_s);
+  if (r.interrupted) {
+    add(out,
+        "  STOPPED            by a signal; what ran was cancelled, %llu requests were not sent\n",
+        static_cast<unsigned long long>(r.not_sent));
+  }
   if (r.tenants.size() > 1) {
     for (const auto& [name, totals] : r.tenants) {
       add(out, "tenant %s\n", name.c_str());
@@ -149,6 +154,7 @@ std::string report_json(const RunReport& r) {
   json.field("real_block_bytes", r.real_block_bytes);
   json.field("verified_bytes", r.verified_bytes);
   json.field("mismatches", r.mismatches);
+  json.field("interrupted", r.interrupted).field("not_sent", r.not_sent);
   json.field("failed_loads", r.failed_loads);
   json.field("evictions", r.evictions);
   json.field("demoted_blocks", r.demoted_blocks);

@@ -39,6 +39,7 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
   d.content.token_bytes =
       static_cast<uint32_t>(config.real_block_bytes / config.block_tokens) / 8 * 8;
   d.engine = engine;
+  d.stop = options.stop;
   uint32_t longest = 0;
   for (const WorkItem& item : work.items) {
     longest = std::max(longest, item.prompt + item.output);
@@ -238,6 +239,8 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
     TROUPE_TRY((*recording)->close(report));
   }
   driver.fill_report(report);
+  report.not_sent = driver.not_sent();
+  report.interrupted = driver.stopped();
   report.contiguous_tokens = driver.contiguous_tokens();
   fill_from_gauges(report);
   for (const Member& member : (*assembly)->troupe().members) {

@@ -8,6 +8,7 @@
 #include "apps/run/workload.h"
 #include "runtime/base/status.h"
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -27,6 +28,8 @@ struct RunOptions {
   std::function<void(uint64_t done, std::span<std::byte> device)> tamper;
   /// The same with the host tier's memory.
   std::function<void(uint64_t done, std::span<std::byte> host)> tamper_host;
+  /// Once it is true nothing more is sent and what is live is cancelled; the report says so.
+  const std::atomic<bool>* stop = nullptr;
   DiskUnder disk{};  // the backend and the deadline of the disk tier; in tests its faults
 };
 

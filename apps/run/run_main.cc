@@ -1,7 +1,8 @@
 // `troupe run`: drives a troupe with a trace on a virtual clock and prints what a serving engineer
 // wants to know. Exit codes: 0 all well; 1 a byte was wrong, an invariant broke or a request got no
-// answer; 2 bad input (arguments, configuration, trace).
+// answer; 2 bad input (arguments, configuration, trace); 130 stopped by a signal.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <unistd.h>
 
 #include <chrono>
@@ -61,7 +62,8 @@ void declare(CLI::App& app, Arguments& a) {
       "tokens that contiguous preallocation would reserve a sequence, for the comparison");
   app.footer(
       "Example:\n  troupe run --config configs/agent_rag.toml --trace trace.jsonl.zst --json -\n"
-      "Exit codes: 0 all well, 1 wrong bytes or a broken invariant, 2 bad input.");
+      "Exit codes: 0 all well, 1 wrong bytes or a broken invariant, 2 bad input, 130 stopped by a "
+      "signal.");
 }
 
 Expected<RunConfig> effective_config(const Arguments& a) {
@@ -131,6 +133,19 @@ Expected<RunOptions> options_of(const Arguments& a) {
   return options;
 }
 
+std::atomic<bool> stop_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free);  // a handler may set nothing else
+
+/// The first SIGINT or SIGTERM ends the run in order; a second one ends the process.
+void stop_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_asked.store(true); };
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    sigaction(signal, &action, nullptr);
+  }
+}
+
 int fail(const Status& status) {
   std::fprintf(stderr, "troupe run: %s\n", status.text().c_str());
   return 2;
@@ -160,6 +175,11 @@ int run_main(int argc, char** argv) {
   if (!work) {
     return fail(work.status());
   }
+  if (!a.json.empty() && a.json != "-" && !std::ofstream(a.json, std::ios::app)) {
+    return fail(Status(Code::kIo, "cannot write " + a.json));  // said before the work is done
+  }
+  stop_on_signals();
+  options->stop = &stop_asked;
   auto report = run_trace(*config, *work, *options);
   if (!report) {
     std::fprintf(stderr, "troupe run: %s\n", report.status().to_string().c_str());
@@ -178,7 +198,7 @@ int run_main(int argc, char** argv) {
       }
     }
   }
-  return report->mismatches == 0 ? 0 : 1;
+  return report->mismatches != 0 ? 1 : (report->interrupted ? 130 : 0);
 }
 
 }  // namespace troupe

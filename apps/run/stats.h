@@ -40,6 +40,8 @@ struct RunReport {
   uint64_t disk_blocks = 0;
   uint64_t true_block_bytes = 0;
   uint64_t real_block_bytes = 0;
+  bool interrupted = false;
+  uint64_t not_sent = 0;  // requests, where it was interrupted
   RunTotals all;
   std::map<std::string, RunTotals> tenants;
   std::map<std::string, int64_t> gauges;  // of the actors, at the end

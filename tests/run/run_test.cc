@@ -62,7 +62,8 @@ RunReport must_run(const RunConfig& config, const Workload& work, const RunOptio
   auto report = run_trace(config, work, options);
   INFO(report.status().to_string());
   REQUIRE(report.is_ok());
-  CHECK(report->all.completed + report->all.refused + report->all.cancelled == work.items.size());
+  CHECK(report->all.completed + report->all.refused + report->all.cancelled + report->not_sent ==
+        work.items.size());
   return *report;
 }
 
@@ -167,6 +168,31 @@ TEST_CASE("a configuration that can't be run is an error that names the value an
   CHECK(has(error_of([](RunConfig& c) { c.block_tokens = 32768; }), "is not in 0 … 32767"));
   CHECK(has(error_of([](RunConfig& c) { c.eviction_policy = "nonsense"; }), "known are"));
   CHECK(has(error_of([](RunConfig& c) { c.device_blocks = 1LL << 30; }), "MiB are available"));
+}
+
+TEST_CASE("a run that is stopped cancels what is live; each request has one ending") {
+  for (const char* dispatcher : {"inline", "caf"}) {
+    for (const bool serial : {false, true}) {
+      CAPTURE(dispatcher, serial);
+      const Workload work = sessions(20, 3, 8);
+      RunConfig config = small(120, 60);
+      config.dispatcher = dispatcher;
+      std::atomic<bool> stop{false};
+      RunOptions options;
+      options.serial = serial;
+      options.stop = &stop;
+      options.tamper = [&](uint64_t done, std::span<std::byte>) { stop = stop || done == 7; };
+      const RunReport report = must_run(config, work, options);
+      CHECK(report.interrupted);
+      CHECK(report.not_sent > 0);
+      CHECK(report.all.requests + report.not_sent == work.items.size());
+      CHECK(report.all.completed >= 7);
+      CHECK(report.all.completed + report.all.refused + report.all.cancelled ==
+            report.all.requests);
+      CHECK(report.gauges.at("prefix_index.leases") == 0);
+      CHECK(report.gauges.at("allocator.table_entries") == 0);
+    }
+  }
 }
 
 TEST_CASE("a full queue refuses by type") {
