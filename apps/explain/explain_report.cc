@@ -1,9 +1,9 @@
 #include "apps/explain/explain_report.h"
 
+#include "apps/json/append_text.h"
 #include "apps/json/json_writer.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 
 namespace troupe {
@@ -14,15 +14,6 @@ constexpr const char* kTiers[] = {"device", "host", "disk", "remote"};
 constexpr size_t kKeyDigitsMin = 16;
 /// Names that come after an evicted block in the answer, shown beside it.
 constexpr size_t kNextShown = 3;
-
-[[gnu::format(printf, 2, 3)]] void add(std::string& out, const char* format, ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  out += line;
-}
 
 unsigned long long u(uint64_t value) {
   return value;
@@ -39,8 +30,8 @@ std::string blame_text(const Story& story, const LifeEvent& event) {
   }
   const PolicyAnswer& answer = story.answers[event.answer];
   std::string out;
-  add(out, " by %s, named %u of %zu%s", story.policy_at(answer.tier, answer.at).c_str(),
-      event.place + 1, answer.lives.size(), score_text(answer, event.place).c_str());
+  append_text(out, " by %s, named %u of %zu%s", story.policy_at(answer.tier, answer.at).c_str(),
+              event.place + 1, answer.lives.size(), score_text(answer, event.place).c_str());
   const size_t last = std::min(answer.lives.size(), event.place + 1 + kNextShown);
   for (size_t i = event.place + 1; i < last; ++i) {
     const uint32_t life = answer.lives[i];
@@ -53,10 +44,10 @@ std::string blame_text(const Story& story, const LifeEvent& event) {
 
 std::string event_text(const Story& story, const LifeEvent& event) {
   std::string out;
-  add(out, "at %.6f s (delivery %llu) %s, %s", static_cast<double>(event.at.ns) / 1e9,
-      u(event.delivery), change_name(event.what), kTiers[event.tier & 3]);
+  append_text(out, "at %.6f s (delivery %llu) %s, %s", static_cast<double>(event.at.ns) / 1e9,
+              u(event.delivery), change_name(event.what), kTiers[event.tier & 3]);
   if (event.what == LifeChange::kStored) {
-    add(out, ", by request %llu", u(event.request));
+    append_text(out, ", by request %llu", u(event.request));
   }
   return out + blame_text(story, event);
 }
@@ -65,14 +56,14 @@ std::string run_text(const Story& story, const MissRun& run) {
   std::string out = miss_name(run.why);
   switch (run.why) {
     case Miss::kDiffers:
-      add(out, ", at token %llu", u(run.value));
+      append_text(out, ", at token %llu", u(run.value));
       break;
     case Miss::kOtherDomain:
-      add(out, ": %llu has the same tokens", u(run.value));
+      append_text(out, ": %llu has the same tokens", u(run.value));
       break;
     case Miss::kNotYetPublished:
     case Miss::kOverDeadline:
-      add(out, ": request %llu was computing it", u(run.value));
+      append_text(out, ": request %llu was computing it", u(run.value));
       break;
     case Miss::kEvicted:
     case Miss::kLoadFailed:
@@ -108,17 +99,17 @@ void write(JsonWriter& json, const Story& story, const LifeEvent& event) {
 
 std::string totals_text(const Story& story) {
   std::string out;
-  add(out, "%zu requests asked for %llu blocks: %llu hits, %llu missed\n", story.requests.size(),
-      u(story.listed), u(story.hits), u(story.listed - story.hits));
+  append_text(out, "%zu requests asked for %llu blocks: %llu hits, %llu missed\n",
+              story.requests.size(), u(story.listed), u(story.hits), u(story.listed - story.hits));
   for (size_t i = 0; i < story.totals.size(); ++i) {
     if (story.totals[i] > 0) {
-      add(out, "  %10llu  %s\n", u(story.totals[i]), miss_name(static_cast<Miss>(i)));
+      append_text(out, "  %10llu  %s\n", u(story.totals[i]), miss_name(static_cast<Miss>(i)));
     }
   }
   if (story.disagreements == 0) {
     out += "the sums are those of every request's reply\n";
   } else {
-    add(out, "%llu requests have other sums than their replies\n", u(story.disagreements));
+    append_text(out, "%llu requests have other sums than their replies\n", u(story.disagreements));
   }
   return out;
 }
@@ -140,14 +131,14 @@ std::string totals_json(const Story& story) {
 
 std::string request_text(const Story& story, const RequestStory& request) {
   std::string out;
-  add(out, "request %llu of tenant %u, domain %u", u(request.request), request.tenant,
-      request.domain);
+  append_text(out, "request %llu of tenant %u, domain %u", u(request.request), request.tenant,
+              request.domain);
   if (request.first_lookup) {
-    add(out, ", looked up at %.6f s%s", static_cast<double>(request.looked_up.ns) / 1e9,
-        request.forced ? " (it had waited long enough)" : "");
+    append_text(out, ", looked up at %.6f s%s", static_cast<double>(request.looked_up.ns) / 1e9,
+                request.forced ? " (it had waited long enough)" : "");
   }
-  add(out, "\n  %u blocks asked for, %u hit, %u of them on the device\n", request.listed,
-      request.hits, request.on_device);
+  append_text(out, "\n  %u blocks asked for, %u hit, %u of them on the device\n", request.listed,
+              request.hits, request.on_device);
   for (const MissRun& run : request.misses) {
     const std::string which = run.count == 1 ? "block " + std::to_string(run.first)
                                              : "blocks " + std::to_string(run.first) + " to " +
@@ -199,18 +190,18 @@ std::vector<uint32_t> find_blocks(const Story& story, const std::string& id) {
 std::string block_text(const Story& story, uint32_t id) {
   const Life& life = story.blocks.at(id);
   std::string out;
-  add(out, "block %s\n  domain %u, %u blocks deep, %zu tokens, handle %u, %s\n",
-      key_text(life.name.key).c_str(), life.name.domain, life.depth, life.tokens.size(),
-      life.handle, life.live ? "in the cache at the end" : "not in the cache at the end");
+  append_text(out, "block %s\n  domain %u, %u blocks deep, %zu tokens, handle %u, %s\n",
+              key_text(life.name.key).c_str(), life.name.domain, life.depth, life.tokens.size(),
+              life.handle, life.live ? "in the cache at the end" : "not in the cache at the end");
   if (life.parent != kNoLife) {
-    add(out, "  hangs on %s\n", key_text(story.blocks.at(life.parent).name.key).c_str());
+    append_text(out, "  hangs on %s\n", key_text(story.blocks.at(life.parent).name.key).c_str());
   }
   for (const LifeEvent& event : life.events) {
     out += "  " + event_text(story, event) + "\n";
   }
-  add(out, "  hit %llu times", u(life.hits));
+  append_text(out, "  hit %llu times", u(life.hits));
   if (life.hits > 0) {
-    add(out, ", last at %.6f s", static_cast<double>(life.last_hit.ns) / 1e9);
+    append_text(out, ", last at %.6f s", static_cast<double>(life.last_hit.ns) / 1e9);
   }
   return out + "\n";
 }

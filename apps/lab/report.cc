@@ -1,21 +1,13 @@
 #include "apps/lab/report.h"
 
+#include "apps/json/append_text.h"
+
 #include <cinttypes>
-#include <cstdarg>
 #include <cstdio>
 #include <unordered_map>
 
 namespace troupe::lab {
 namespace {
-
-[[gnu::format(printf, 2, 3)]] void append(std::string& out, const char* format, ...) {
-  char line[512];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(line, sizeof line, format, args);
-  va_end(args);
-  out += line;
-}
 
 double token_hit_ratio(const Trace& trace, const Result& r) {
   double tokens = 0;
@@ -45,7 +37,7 @@ void append_sessions(std::string& out, const Trace& trace, const Counts& counts)
   }
   out += ", \"session_hits\": [";
   for (size_t i = 0; i < hits.size(); ++i) {
-    append(out, "%s%" PRIu64, i == 0 ? "" : ", ", hits[i]);
+    append_text(out, "%s%" PRIu64, i == 0 ? "" : ", ", hits[i]);
   }
   out += "]";
 }
@@ -58,9 +50,9 @@ const char* semantics_name(Semantics semantics) {
 
 std::string table(const Trace& trace, const Plan& plan, const std::vector<Result>& results) {
   std::string out;
-  append(out, "%s: %zu requests, %zu accesses, %u unique blocks of %u tokens; %s semantics\n",
-         trace.path.c_str(), trace.requests(), trace.ids.size(), trace.unique, trace.block_tokens,
-         semantics_name(plan.semantics));
+  append_text(out, "%s: %zu requests, %zu accesses, %u unique blocks of %u tokens; %s semantics\n",
+              trace.path.c_str(), trace.requests(), trace.ids.size(), trace.unique,
+              trace.block_tokens, semantics_name(plan.semantics));
   for (const Size& size : plan.sizes) {
     const Result* best = nullptr;
     for (const Result& r : results) {
@@ -69,27 +61,27 @@ std::string table(const Trace& trace, const Plan& plan, const std::vector<Result
         best = &r;
       }
     }
-    append(out, "\n%u blocks (%.3g%%)\n  %-22s %9s %7s %9s %9s %9s %9s %8s\n", size.blocks,
-           size.fraction * 100, "policy", "hits %", "+/-", "prefill-%", "p99@8 s", "p99@32 s",
-           "evicted", "ns/acc");
+    append_text(out, "\n%u blocks (%.3g%%)\n  %-22s %9s %7s %9s %9s %9s %9s %8s\n", size.blocks,
+                size.fraction * 100, "policy", "hits %", "+/-", "prefill-%", "p99@8 s", "p99@32 s",
+                "evicted", "ns/acc");
     for (const Result& r : results) {
       if (r.size.blocks != size.blocks) {
         continue;
       }
       if (!r.error.empty()) {
-        append(out, "  %-22s failed: %.400s\n", r.policy.c_str(), r.error.c_str());
+        append_text(out, "  %-22s failed: %.400s\n", r.policy.c_str(), r.error.c_str());
         continue;
       }
-      append(out, "%c %-22s %9.3f %7.2f %9.2f", &r == best ? '*' : ' ', r.policy.c_str(),
-             100 * r.hit_ratio(), 100 * r.slice_error, 100 * r.prefill_saved);
+      append_text(out, "%c %-22s %9.3f %7.2f %9.2f", &r == best ? '*' : ' ', r.policy.c_str(),
+                  100 * r.hit_ratio(), 100 * r.slice_error, 100 * r.prefill_saved);
       for (const double ms : {r.ttft_ms_8, r.ttft_ms_32}) {
         if (ms < 0) {
-          append(out, " %9s", "-");
+          append_text(out, " %9s", "-");
         } else {
-          append(out, " %9.2f", ms / 1000);
+          append_text(out, " %9.2f", ms / 1000);
         }
       }
-      append(out, " %9" PRIu64 " %8.1f\n", r.counts.evictions, r.ns_per_access);
+      append_text(out, " %9" PRIu64 " %8.1f\n", r.counts.evictions, r.ns_per_access);
     }
   }
   out +=
@@ -108,7 +100,7 @@ std::string json_escaped(const std::string& text) {
       out.push_back('\\');
       out.push_back(c);
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      append(out, "\\u%04x", static_cast<unsigned>(c));
+      append_text(out, "\\u%04x", static_cast<unsigned>(c));
     } else {
       out.push_back(c);
     }
@@ -119,33 +111,35 @@ std::string json_escaped(const std::string& text) {
 std::string json(const Trace& trace, const Plan& plan, const std::vector<Result>& results) {
   std::string out;
   out += "{\n  \"trace\": \"" + json_escaped(trace.path) + "\",\n";
-  append(out,
-         "  \"requests\": %zu,\n  \"accesses\": %zu,\n  \"unique_blocks\": %u,\n"
-         "  \"block_tokens\": %u,\n  \"semantics\": \"%s\",\n  \"seed\": %" PRIu64
-         ",\n  \"results\": [",
-         trace.requests(), trace.ids.size(), trace.unique, trace.block_tokens,
-         semantics_name(plan.semantics), plan.seed);
+  append_text(out,
+              "  \"requests\": %zu,\n  \"accesses\": %zu,\n  \"unique_blocks\": %u,\n"
+              "  \"block_tokens\": %u,\n  \"semantics\": \"%s\",\n  \"seed\": %" PRIu64
+              ",\n  \"results\": [",
+              trace.requests(), trace.ids.size(), trace.unique, trace.block_tokens,
+              semantics_name(plan.semantics), plan.seed);
   bool first = true;
   for (const Result& r : results) {
     out += first ? "\n" : ",\n";
     first = false;
     out += "    {\"policy\": \"" + json_escaped(r.policy) + "\"";
-    append(out, ", \"semantics\": \"%s\", \"size_blocks\": %u, \"size_fraction\": %.9g",
-           semantics_name(plan.semantics), r.size.blocks, r.size.fraction);
+    append_text(out, ", \"semantics\": \"%s\", \"size_blocks\": %u, \"size_fraction\": %.9g",
+                semantics_name(plan.semantics), r.size.blocks, r.size.fraction);
     if (!r.error.empty()) {
       out += ", \"error\": \"" + json_escaped(r.error) + "\"}";
       continue;
     }
-    append(out,
-           ", \"accesses\": %" PRIu64 ", \"hits\": %" PRIu64 ", \"misses\": %" PRIu64
-           ", \"hit_ratio\": %.9g, \"hit_ratio_error\": %.6g, \"token_hit_ratio\": %.9g"
-           ", \"evictions\": %" PRIu64 ", \"over_evicted\": %" PRIu64 ", \"uncached\": %" PRIu64
-           ", \"bytes_below\": %.0f, \"prefill_saved\": %.9g, \"ns_per_access\": %.3f",
-           r.counts.accesses, r.counts.hits, r.counts.accesses - r.counts.hits, r.hit_ratio(),
-           r.slice_error, token_hit_ratio(trace, r), r.counts.evictions, r.counts.over_evicted,
-           r.counts.uncached, r.bytes_below, r.prefill_saved, r.ns_per_access);
+    append_text(out,
+                ", \"accesses\": %" PRIu64 ", \"hits\": %" PRIu64 ", \"misses\": %" PRIu64
+                ", \"hit_ratio\": %.9g, \"hit_ratio_error\": %.6g, \"token_hit_ratio\": %.9g"
+                ", \"evictions\": %" PRIu64 ", \"over_evicted\": %" PRIu64
+                ", \"uncached\": %" PRIu64
+                ", \"bytes_below\": %.0f, \"prefill_saved\": %.9g, \"ns_per_access\": %.3f",
+                r.counts.accesses, r.counts.hits, r.counts.accesses - r.counts.hits, r.hit_ratio(),
+                r.slice_error, token_hit_ratio(trace, r), r.counts.evictions, r.counts.over_evicted,
+                r.counts.uncached, r.bytes_below, r.prefill_saved, r.ns_per_access);
     if (r.ttft_ms_8 >= 0) {
-      append(out, ", \"ttft_p99_ms_8\": %.3f, \"ttft_p99_ms_32\": %.3f", r.ttft_ms_8, r.ttft_ms_32);
+      append_text(out, ", \"ttft_p99_ms_8\": %.3f, \"ttft_p99_ms_32\": %.3f", r.ttft_ms_8,
+                  r.ttft_ms_32);
     }
     if (plan.sessions) {
       append_sessions(out, trace, r.counts);

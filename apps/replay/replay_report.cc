@@ -1,23 +1,14 @@
 #include "apps/replay/replay_report.h"
 
+#include "apps/json/append_text.h"
 #include "apps/json/json_writer.h"
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdarg>
 #include <cstdio>
 
 namespace troupe {
 namespace {
-
-[[gnu::format(printf, 2, 3)]] void add(std::string& out, const char* format, ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  out += line;
-}
 
 std::string hex(uint64_t value) {
   char text[20];
@@ -26,11 +17,12 @@ std::string hex(uint64_t value) {
 }
 
 void add_lane_row(std::string& out, const replay::LaneReport& lane) {
-  add(out, "  %-24s %10" PRIu64 " %10" PRIu64 " %8" PRIu64 "  %s  %s\n", lane.actor.c_str(),
-      lane.counts.deliveries, lane.counts.outputs, lane.counts.states, hex(lane.digest).c_str(),
-      !lane.check            ? ("broken: " + lane.check.text()).c_str()
-      : lane.stopped.empty() ? "ok"
-                             : lane.stopped.c_str());
+  append_text(out, "  %-24s %10" PRIu64 " %10" PRIu64 " %8" PRIu64 "  %s  %s\n", lane.actor.c_str(),
+              lane.counts.deliveries, lane.counts.outputs, lane.counts.states,
+              hex(lane.digest).c_str(),
+              !lane.check            ? ("broken: " + lane.check.text()).c_str()
+              : lane.stopped.empty() ? "ok"
+                                     : lane.stopped.c_str());
 }
 
 constexpr const char* kLaneTitles =
@@ -92,16 +84,16 @@ std::string system_text(const replay::SystemReport& report, double seconds) {
   for (const std::string& notice : report.notices) {
     out += "notice: " + notice + "\n";
   }
-  add(out,
-      "%" PRIu64 " deliveries replayed in %.3f s, %" PRIu64 " messages compared, %" PRIu64
-      " not reached, %" PRIu64 " left in flight\n",
-      report.deliveries, seconds, report.outputs, report.not_replayed, report.in_flight);
+  append_text(out,
+              "%" PRIu64 " deliveries replayed in %.3f s, %" PRIu64 " messages compared, %" PRIu64
+              " not reached, %" PRIu64 " left in flight\n",
+              report.deliveries, seconds, report.outputs, report.not_replayed, report.in_flight);
   if (report.divergence) {
     out += "DIVERGED: " + report.divergence->text() + "\n";
   } else {
-    add(out, "%s, digest %s\n",
-        report.complete ? "equal to the recording" : "equal as far as the recording goes",
-        hex(report.digest).c_str());
+    append_text(out, "%s, digest %s\n",
+                report.complete ? "equal to the recording" : "equal as far as the recording goes",
+                hex(report.digest).c_str());
   }
   return out;
 }
@@ -152,8 +144,8 @@ std::string lane_json(const replay::LaneReport& report) {
 std::string comparison_text(const std::vector<replay::LaneComparison>& rows) {
   std::string out;
   for (const replay::LaneComparison& row : rows) {
-    add(out, "  %-24s %10" PRIu64 " deliveries equal%s%s\n", row.actor.c_str(), row.same,
-        row.note.empty() ? "" : ", then ", row.note.c_str());
+    append_text(out, "  %-24s %10" PRIu64 " deliveries equal%s%s\n", row.actor.c_str(), row.same,
+                row.note.empty() ? "" : ", then ", row.note.c_str());
     if (row.divergence) {
       out += "    DIFFERS: " + row.divergence->text() + "\n";
     }

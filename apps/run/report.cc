@@ -1,26 +1,17 @@
 // The report of a run as a table and as JSON.
-#include <algorithm>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdio>
-
+#include "apps/json/append_text.h"
 #include "apps/json/json_writer.h"
 #include "apps/run/stats.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
 
 namespace troupe {
 namespace {
 
 double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-__attribute__((format(printf, 2, 3))) void add(std::string& out, const char* format, ...) {
-  char line[512];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(line, sizeof(line), format, args);
-  va_end(args);
-  out += line;
 }
 
 void write_quantiles(JsonWriter& json, const char* key, const std::vector<double>& values) {
@@ -51,25 +42,27 @@ void write_totals(JsonWriter& json, const RunTotals& t) {
 }
 
 void add_totals_text(std::string& out, const RunTotals& t) {
-  add(out, "  requests           %llu: %llu completed, %llu refused, %llu cancelled\n",
+  append_text(
+      out, "  requests           %llu: %llu completed, %llu refused, %llu cancelled\n",
       static_cast<unsigned long long>(t.requests), static_cast<unsigned long long>(t.completed),
       static_cast<unsigned long long>(t.refused), static_cast<unsigned long long>(t.cancelled));
-  add(out, "  tokens             %llu prompt, %llu generated\n",
-      static_cast<unsigned long long>(t.prompt_tokens),
-      static_cast<unsigned long long>(t.generated_tokens));
-  add(out, "  prefix hits        %.2f %% of blocks (%llu of %llu), %.2f %% of prompt tokens\n",
-      100 * ratio(t.prefix_hit_blocks, t.prefix_query_blocks),
-      static_cast<unsigned long long>(t.prefix_hit_blocks),
-      static_cast<unsigned long long>(t.prefix_query_blocks),
-      100 * ratio(t.reused_tokens, t.prompt_tokens));
-  add(out, "  prefill saved      %llu tokens (%llu of them within a block)\n",
-      static_cast<unsigned long long>(t.reused_tokens),
-      static_cast<unsigned long long>(t.partial_hit_tokens));
-  add(out, "  TTFT ms            p50 %.1f   p90 %.1f   p99 %.1f\n", quantile(t.ttft_ms, 0.5),
-      quantile(t.ttft_ms, 0.9), quantile(t.ttft_ms, 0.99));
+  append_text(out, "  tokens             %llu prompt, %llu generated\n",
+              static_cast<unsigned long long>(t.prompt_tokens),
+              static_cast<unsigned long long>(t.generated_tokens));
+  append_text(out,
+              "  prefix hits        %.2f %% of blocks (%llu of %llu), %.2f %% of prompt tokens\n",
+              100 * ratio(t.prefix_hit_blocks, t.prefix_query_blocks),
+              static_cast<unsigned long long>(t.prefix_hit_blocks),
+              static_cast<unsigned long long>(t.prefix_query_blocks),
+              100 * ratio(t.reused_tokens, t.prompt_tokens));
+  append_text(out, "  prefill saved      %llu tokens (%llu of them within a block)\n",
+              static_cast<unsigned long long>(t.reused_tokens),
+              static_cast<unsigned long long>(t.partial_hit_tokens));
+  append_text(out, "  TTFT ms            p50 %.1f   p90 %.1f   p99 %.1f\n",
+              quantile(t.ttft_ms, 0.5), quantile(t.ttft_ms, 0.9), quantile(t.ttft_ms, 0.99));
   if (!t.tpot_ms.empty()) {
-    add(out, "  per output token   p50 %.2f   p90 %.2f   p99 %.2f ms\n", quantile(t.tpot_ms, 0.5),
-        quantile(t.tpot_ms, 0.9), quantile(t.tpot_ms, 0.99));
+    append_text(out, "  per output token   p50 %.2f   p90 %.2f   p99 %.2f ms\n",
+                quantile(t.tpot_ms, 0.5), quantile(t.tpot_ms, 0.9), quantile(t.tpot_ms, 0.99));
   }
 }
 
@@ -86,54 +79,60 @@ double quantile(std::vector<double> values, double q) {
 
 std::string report_text(const RunReport& r) {
   std::string out;
-  add(out, "%s on %s, %s (%s dispatcher)\n", r.model.c_str(), r.gpu.c_str(), r.trace.c_str(),
-      r.dispatcher.c_str());
+  append_text(out, "%s on %s, %s (%s dispatcher)\n", r.model.c_str(), r.gpu.c_str(),
+              r.trace.c_str(), r.dispatcher.c_str());
   add_totals_text(out, r.all);
-  add(out, "  evictions          %llu blocks, %llu preemptions, %llu copied on write\n",
-      static_cast<unsigned long long>(r.evictions),
-      static_cast<unsigned long long>(r.all.preemptions),
-      static_cast<unsigned long long>(r.copied_blocks));
-  add(out, "  tiers (blocks)     device %llu, host %llu, disk %llu; demoted %llu, loaded %llu\n",
-      static_cast<unsigned long long>(r.device_blocks),
-      static_cast<unsigned long long>(r.host_blocks),
-      static_cast<unsigned long long>(r.disk_blocks),
-      static_cast<unsigned long long>(r.demoted_blocks),
-      static_cast<unsigned long long>(r.loaded_blocks));
-  add(out,
+  append_text(out, "  evictions          %llu blocks, %llu preemptions, %llu copied on write\n",
+              static_cast<unsigned long long>(r.evictions),
+              static_cast<unsigned long long>(r.all.preemptions),
+              static_cast<unsigned long long>(r.copied_blocks));
+  append_text(out,
+              "  tiers (blocks)     device %llu, host %llu, disk %llu; demoted %llu, loaded %llu\n",
+              static_cast<unsigned long long>(r.device_blocks),
+              static_cast<unsigned long long>(r.host_blocks),
+              static_cast<unsigned long long>(r.disk_blocks),
+              static_cast<unsigned long long>(r.demoted_blocks),
+              static_cast<unsigned long long>(r.loaded_blocks));
+  append_text(
+      out,
       "  moved              %.2f GiB down, %.2f GiB up (true layout; %llu bytes a block, %llu "
       "here)\n",
       static_cast<double>(r.demoted_blocks * r.true_block_bytes) / (1ULL << 30),
       static_cast<double>(r.loaded_blocks * r.true_block_bytes) / (1ULL << 30),
       static_cast<unsigned long long>(r.true_block_bytes),
       static_cast<unsigned long long>(r.real_block_bytes));
-  add(out, "  verified           %.2f GiB reused bytes, %llu mismatches, %llu failed loads\n",
-      static_cast<double>(r.verified_bytes) / (1ULL << 30),
-      static_cast<unsigned long long>(r.mismatches),
-      static_cast<unsigned long long>(r.failed_loads));
+  append_text(out,
+              "  verified           %.2f GiB reused bytes, %llu mismatches, %llu failed loads\n",
+              static_cast<double>(r.verified_bytes) / (1ULL << 30),
+              static_cast<unsigned long long>(r.mismatches),
+              static_cast<unsigned long long>(r.failed_loads));
   if (r.mismatches != 0) {
-    add(out, "  FIRST MISMATCH     %s\n", r.first_mismatch.c_str());
+    append_text(out, "  FIRST MISMATCH     %s\n", r.first_mismatch.c_str());
   }
   const auto gauge = [&](const char* name) {
     const auto found = r.gauges.find(name);
     return found == r.gauges.end() ? 0LL : static_cast<long long>(found->second);
   };
-  add(out, "  device blocks used peak %lld, mean %lld of %llu\n",
-      gauge("allocator.device.peak_used"), gauge("allocator.device.mean_used"),
-      static_cast<unsigned long long>(r.device_blocks));
-  add(out, "  reserved but empty %.1f %% contiguous to %u tokens, %.2f %% paged in blocks of %u\n",
+  append_text(out, "  device blocks used peak %lld, mean %lld of %llu\n",
+              gauge("allocator.device.peak_used"), gauge("allocator.device.mean_used"),
+              static_cast<unsigned long long>(r.device_blocks));
+  append_text(
+      out, "  reserved but empty %.1f %% contiguous to %u tokens, %.2f %% paged in blocks of %u\n",
       100 * r.waste_contiguous, r.contiguous_tokens, 100 * r.waste_paged, r.block_tokens);
-  add(out, "  control time       p50 %.1f   p99 %.1f us a step, %llu steps, %llu messages\n",
+  append_text(
+      out, "  control time       p50 %.1f   p99 %.1f us a step, %llu steps, %llu messages\n",
       quantile(r.control_us, 0.5), quantile(r.control_us, 0.99),
       static_cast<unsigned long long>(r.steps), static_cast<unsigned long long>(r.messages));
-  add(out, "  time               %.1f s modelled, %.1f s here\n", r.virtual_s, r.wall_s);
+  append_text(out, "  time               %.1f s modelled, %.1f s here\n", r.virtual_s, r.wall_s);
   if (r.interrupted) {
-    add(out,
+    append_text(
+        out,
         "  STOPPED            by a signal; what ran was cancelled, %llu requests were not sent\n",
         static_cast<unsigned long long>(r.not_sent));
   }
   if (r.tenants.size() > 1) {
     for (const auto& [name, totals] : r.tenants) {
-      add(out, "tenant %s\n", name.c_str());
+      append_text(out, "tenant %s\n", name.c_str());
       add_totals_text(out, totals);
     }
   }

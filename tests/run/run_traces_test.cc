@@ -3,23 +3,19 @@
 // byte is right. The traces are not in the repository; see README. Built twice: the fast program
 // takes the small ones.
 #define CATCH_CONFIG_RUNNER
+#include "apps/run/run.h"
+#include "tests/run/public_traces.h"
+
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <map>
-
-#include "apps/run/run.h"
 
 namespace troupe {
 namespace {
 
-std::string trace_dir() {
-  const char* dir = std::getenv("TROUPE_TRACES");
-  return dir != nullptr ? dir : "../shared/traces";
-}
+using test::trace_dir;
 
 struct Reference {
   std::string trace;
@@ -39,9 +35,9 @@ std::vector<Reference> expectations() {
     const size_t colon = line.find("\": ");
     if (line.rfind("\"", 0) == 0 && colon != std::string::npos) {
       std::string value = line.substr(colon + 3);
-      value.erase(std::remove_if(value.begin(), value.end(),
-                                 [](char c) { return c == ',' || c == '"'; }),
-                  value.end());
+      value.erase(
+          std::remove_if(value.begin(), value.end(), [](char c) { return c == ',' || c == '"'; }),
+          value.end());
       fields[line.substr(1, colon - 1)] = value;
     } else if (line.rfind("}", 0) == 0) {
       if (fields["policy"] == "vllm_lru" && fields["uncached"] == "0" &&
@@ -99,23 +95,27 @@ void compare(const std::string& name, const std::string& file, double only = 0) 
 TEST_CASE("tau airline conversations") {
   compare("tau_dev", "tau_airline_trials01_blk16.jsonl.zst");
 }
-TEST_CASE("mini-SWE-agent runs") { compare("miniswe_dev", "lmcache_miniswe_blk16.jsonl.zst"); }
+TEST_CASE("mini-SWE-agent runs") {
+  compare("miniswe_dev", "lmcache_miniswe_blk16.jsonl.zst");
+}
 #ifndef TROUPE_FAST_TRACES
 TEST_CASE("Mooncake conversations") {
   compare("mooncake_conv_dev", "mooncake_conversation_first35min.jsonl");
 }
-TEST_CASE("RAGPulse") { compare("ragpulse_dev", "ragpulse_days1-4_blk16.jsonl.zst"); }
-// Six million block references a run: one size here, the others by `troupe run` by hand.
-TEST_CASE("Claude Code sessions") { compare("cc_dev", "claude_code_even_blk512.jsonl.zst", 0.1); }
+TEST_CASE("RAGPulse") {
+  compare("ragpulse_dev", "ragpulse_days1-4_blk16.jsonl.zst");
+}
+// Six million block references a run: one size here, all by tests/run/against_reference.py.
+TEST_CASE("Claude Code sessions in blocks of 64") {
+  compare("cc64_dev", "claude_code_sub30_blk64.jsonl.zst", 0.1);
+}
+TEST_CASE("Claude Code sessions") {
+  compare("cc_dev", "claude_code_even_blk512.jsonl.zst", 0.1);
+}
 #endif
 
 }  // namespace troupe
 
 int main(int argc, char** argv) {
-  if (!std::ifstream(troupe::trace_dir() + "/expected_dev.json")) {
-    std::cout << "skipped: no request traces in " << troupe::trace_dir()
-              << " (README says where they come from; TROUPE_TRACES names another folder)\n";
-    return 4;
-  }
-  return Catch::Session().run(argc, argv);
+  return troupe::test::run_where_traces_are(argc, argv);
 }

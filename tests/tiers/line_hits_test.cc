@@ -4,22 +4,17 @@
 // ids mean equal prefixes, so a request hits up to its first id that was never seen.
 #define CATCH_CONFIG_RUNNER
 #include "apps/run/run.h"
+#include "tests/run/public_traces.h"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
-#include <iostream>
 #include <unordered_set>
 
 namespace troupe {
 namespace {
 
-std::string trace_dir() {
-  const char* dir = std::getenv("TROUPE_TRACES");
-  return dir != nullptr ? dir : "../shared/traces";
-}
+using test::trace_dir;
 
 struct Footprint {
   int64_t blocks = 0;   // distinct ids
@@ -88,10 +83,5 @@ TEST_CASE("Claude Code sessions, native blocks, three tiers") {
 }  // namespace troupe
 
 int main(int argc, char** argv) {
-  if (!std::ifstream(troupe::trace_dir() + "/expected_dev.json")) {
-    std::cout << "skipped: no request traces in " << troupe::trace_dir()
-              << " (README says where they come from; TROUPE_TRACES names another folder)\n";
-    return 4;
-  }
-  return Catch::Session().run(argc, argv);
+  return troupe::test::run_where_traces_are(argc, argv);
 }
