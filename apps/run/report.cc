@@ -77,6 +77,36 @@ double quantile(std::vector<double> values, double q) {
   return values[rank];
 }
 
+namespace {
+
+/// The tenants with most requests; all of them stand in the JSON.
+void add_tenants_text(std::string& out, const RunReport& r) {
+  constexpr size_t kShown = 16;
+  if (r.tenants.size() <= 1) {
+    return;
+  }
+  std::vector<std::pair<const std::string*, const RunTotals*>> rows;
+  for (const auto& [name, totals] : r.tenants) {
+    rows.emplace_back(&name, &totals);
+  }
+  if (rows.size() > kShown) {
+    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+      return a.second->requests > b.second->requests;
+    });
+    rows.resize(kShown);
+  }
+  for (const auto& [name, totals] : rows) {
+    append_text(out, "tenant %s\n", name->c_str());
+    add_totals_text(out, *totals);
+  }
+  if (r.tenants.size() > kShown) {
+    append_text(out, "and %zu tenants with fewer requests: --json has them all\n",
+                r.tenants.size() - kShown);
+  }
+}
+
+}  // namespace
+
 std::string report_text(const RunReport& r) {
   std::string out;
   append_text(out, "%s on %s, %s (%s dispatcher)\n", r.model.c_str(), r.gpu.c_str(),
@@ -130,12 +160,7 @@ std::string report_text(const RunReport& r) {
         "  STOPPED            by a signal; what ran was cancelled, %llu requests were not sent\n",
         static_cast<unsigned long long>(r.not_sent));
   }
-  if (r.tenants.size() > 1) {
-    for (const auto& [name, totals] : r.tenants) {
-      append_text(out, "tenant %s\n", name.c_str());
-      add_totals_text(out, totals);
-    }
-  }
+  add_tenants_text(out, r);
   return out;
 }
 

@@ -281,6 +281,14 @@ SystemReport SystemReplay::summary() {
                            lane.problems.notices.end());
     report_.lanes.push_back(std::move(lane));
   }
+  for (const Member& member : troupe_.members) {
+    const bool replayed = member.address.v < parts_.size() && parts_[member.address.v] != nullptr;
+    if (!member.mover && member.actor != nullptr && !replayed) {
+      report_.notices.push_back(std::string(member.actor->name()) +
+                                ": no lane in the recording, so it was not replayed");
+      report_.complete = false;
+    }
+  }
   report_.digest = system_digest(troupe_);
   return std::move(report_);
 }

@@ -113,6 +113,31 @@ TEST_CASE("the lanes of random runs replay to the digests of the runs") {
   }
 }
 
+TEST_CASE("a lane that is missing is named, and the replay is not whole") {
+  Rng rng(3);
+  const Workload work = random_work(rng);
+  const RunConfig config = random_config(rng, false);
+  test::TempDir dir;
+  RunOptions options;
+  options.record = dir.file("lanes");
+  REQUIRE(run_trace(config, work, options));
+  std::vector<std::string> notices;
+  auto lanes = trace::list_lanes(options.record, {}, notices);
+  REQUIRE(lanes);
+  std::erase_if(*lanes,
+                [](const trace::LaneFiles& files) { return files.info.actor == "gateway"; });
+  const auto recorded = parse_config(lanes->front().info.config, "recorded");
+  REQUIRE(recorded);
+  const auto registry = make_registry();
+  auto cores = build_replay_troupe(*recorded, *registry);
+  REQUIRE(cores);
+  const auto replayed = replay::replay_system(*lanes, {}, *cores);
+  REQUIRE(replayed);
+  CHECK_FALSE(replayed->complete);
+  REQUIRE(replayed->notices.size() == 1);
+  CHECK(replayed->notices[0].find("gateway: no lane") == 0);
+}
+
 TEST_CASE("both dispatchers end a serial run in the same state, lower tiers or not") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);

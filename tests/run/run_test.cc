@@ -195,6 +195,21 @@ TEST_CASE("a run that is stopped cancels what is live; each request has one endi
   }
 }
 
+TEST_CASE("the report shows the largest of many tenants, its JSON has all") {
+  const RunReport report = must_run(small(200), sessions(40, 1, 4, 40));
+  const auto count = [](const std::string& text, const std::string& part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  const std::string text = report_text(report);
+  CHECK(count(text, "\ntenant ") == 16);
+  CHECK(text.find("and 24 tenants with fewer requests") != std::string::npos);
+  CHECK(count(report_json(report), "\"prompt_tokens\"") == 41);
+}
+
 TEST_CASE("a full queue refuses by type") {
   const Workload work = sessions(10, 1, 8);
   RunConfig config = small(100);
