@@ -1,5 +1,6 @@
 #include "apps/run/driver.h"
 
+#include "actors/roles.h"
 #include "runtime/core/wire.h"
 
 #include <algorithm>
@@ -116,9 +117,7 @@ void Driver::on_frame(const Frame& frame) {
       on_reply(message.getReply());
       break;
     case Kind::ANSWER:
-      for (const auto gauge : message.getAnswer().getGauges()) {
-        report_.gauges[gauge.getName().cStr()] = gauge.getValue();
-      }
+      on_answer(message.getAnswer());
       break;
     default:
       TROUPE_ASSERT(false);  // the routes name no other kind for the client
@@ -298,6 +297,46 @@ void Driver::stop_if_asked() {
   }
 }
 
+namespace {
+constexpr uint64_t kSwapControl = 1000;  // control numbers from here on are swaps
+}  // namespace
+
+/// The device tier's policy, by message, while requests run.
+void Driver::post_swap() {
+  if (options_.swap_every == 0 || swap_open_ ||
+      terminal_ - replies_at_swap_ < options_.swap_every) {
+    return;
+  }
+  const std::string& name = options_.swap_policies[report_.swaps % options_.swap_policies.size()];
+  const uint64_t control = kSwapControl + report_.swaps++;
+  replies_at_swap_ = terminal_;
+  swap_open_ = true;
+  swap_sent_ = std::chrono::steady_clock::now();
+  link_->post(Kind::CONTROL, now_, 16 + name.size() / 8, [&](wire::Message::Builder m) {
+    auto out = m.initControl();
+    out.setControl(control);
+    auto swap = out.initSwapPolicy();
+    swap.setSlot(static_cast<uint16_t>(PolicySlotId::kEvictDevice));
+    swap.initSwap().setName(name);
+  });
+}
+
+void Driver::on_answer(wire::Answer::Reader answer) {
+  if (answer.getControl() < kSwapControl) {
+    for (const auto gauge : answer.getGauges()) {
+      report_.gauges[gauge.getName().cStr()] = gauge.getValue();
+    }
+    return;
+  }
+  swap_open_ = false;
+  const auto spent = std::chrono::steady_clock::now() - swap_sent_;
+  report_.swap_us.push_back(std::chrono::duration<double, std::micro>(spent).count());
+  if (answer.getStatus() != static_cast<uint16_t>(Code::kOk)) {
+    ++report_.swaps_failed;
+    report_.swap_error = answer.getText().cStr();
+  }
+}
+
 Expected<bool> Driver::go_on() {
   const std::lock_guard lock(mutex_);
   if (answer_.there) {
@@ -307,10 +346,16 @@ Expected<bool> Driver::go_on() {
     post_answer();
     return true;
   }
-  const uint32_t sent = next_item_;
-  if (options_.serial) {
-    send_arrivals();
+  if (!options_.serial) {
+    return false;
   }
+  const uint64_t swaps = report_.swaps;
+  post_swap();
+  if (report_.swaps != swaps) {
+    return true;  // alone, so that it meets the same events on both dispatchers
+  }
+  const uint32_t sent = next_item_;
+  send_arrivals();
   return next_item_ != sent;
 }
 
@@ -369,6 +414,7 @@ void Driver::on_reply(wire::Reply::Reader reply) {
     on_progress(terminal_, work_.items.size());
   }
   if (!options_.serial) {
+    post_swap();
     send_arrivals();
   }
 }
@@ -415,6 +461,10 @@ void Driver::fill_report(RunReport& report) const {
   report.all = report_.all;
   report.tenants = report_.tenants;
   report.gauges = report_.gauges;
+  report.swaps = report_.swaps;
+  report.swaps_failed = report_.swaps_failed;
+  report.swap_error = report_.swap_error;
+  report.swap_us = report_.swap_us;
   report.verified_bytes = report_.verified_bytes;
   report.mismatches = report_.mismatches;
   report.first_mismatch = report_.first_mismatch;

@@ -36,6 +36,8 @@ struct DriverOptions {
   std::vector<TenantConfig> tenants;  // by the workload's tenant ids
   ContentShape content;
   EngineFacts engine;
+  std::vector<std::string> swap_policies;  // of the device tier, in turn …
+  uint64_t swap_every = 0;                 // … after so many replies; 0: never
   const std::atomic<bool>* stop = nullptr;  // set: nothing more is sent, what is live is cancelled
 };
 
@@ -109,6 +111,8 @@ class Driver final : public ClientPort {
   };
   bool sweep_due() const noexcept;
   void stop_if_asked();
+  void post_swap();
+  void on_answer(wire::Answer::Reader answer);
   void post_answer();
   void post_step_done();
   void on_reply(wire::Reply::Reader reply);
@@ -139,6 +143,9 @@ class Driver final : public ClientPort {
   std::function<Status()> sweep_;
   Answer answer_;
   bool stopping_ = false;
+  bool swap_open_ = false;  // one at a time
+  uint64_t replies_at_swap_ = 0;
+  std::chrono::steady_clock::time_point swap_sent_;
   std::chrono::steady_clock::time_point step_sent_;
   bool step_timed_ = false;
 };

@@ -154,6 +154,13 @@ std::string report_text(const RunReport& r) {
       quantile(r.control_us, 0.5), quantile(r.control_us, 0.99),
       static_cast<unsigned long long>(r.steps), static_cast<unsigned long long>(r.messages));
   append_text(out, "  time               %.1f s modelled, %.1f s here\n", r.virtual_s, r.wall_s);
+  if (r.swaps > 0) {
+    append_text(out, "  policy swaps       %llu, %llu failed; p50 %.1f p99 %.1f us each%s%s\n",
+                static_cast<unsigned long long>(r.swaps),
+                static_cast<unsigned long long>(r.swaps_failed), quantile(r.swap_us, 0.5),
+                quantile(r.swap_us, 0.99), r.swap_error.empty() ? "" : "; last error: ",
+                r.swap_error.c_str());
+  }
   if (r.interrupted) {
     append_text(
         out,
@@ -178,6 +185,8 @@ std::string report_json(const RunReport& r) {
   json.field("real_block_bytes", r.real_block_bytes);
   json.field("verified_bytes", r.verified_bytes);
   json.field("mismatches", r.mismatches);
+  json.field("swaps", r.swaps).field("swaps_failed", r.swaps_failed);
+  write_quantiles(json, "swap_us", r.swap_us);
   json.field("interrupted", r.interrupted).field("not_sent", r.not_sent);
   json.field("failed_loads", r.failed_loads);
   json.field("evictions", r.evictions);

@@ -40,6 +40,8 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
       static_cast<uint32_t>(config.real_block_bytes / config.block_tokens) / 8 * 8;
   d.engine = engine;
   d.stop = options.stop;
+  d.swap_policies = options.swap_policies;
+  d.swap_every = options.swap_policies.empty() ? 0 : options.swap_every;
   uint32_t longest = 0;
   for (const WorkItem& item : work.items) {
     longest = std::max(longest, item.prompt + item.output);

@@ -28,6 +28,9 @@ struct RunOptions {
   std::function<void(uint64_t done, std::span<std::byte> device)> tamper;
   /// The same with the host tier's memory.
   std::function<void(uint64_t done, std::span<std::byte> host)> tamper_host;
+  /// Policies that take turns on the device tier, one swap by message after `swap_every` replies.
+  std::vector<std::string> swap_policies;
+  uint64_t swap_every = 0;
   /// Once it is true nothing more is sent and what is live is cancelled; the report says so.
   const std::atomic<bool>* stop = nullptr;
   DiskUnder disk{};  // the backend and the deadline of the disk tier; in tests its faults

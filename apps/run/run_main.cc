@@ -32,6 +32,8 @@ struct Arguments {
   std::optional<int64_t> disk_blocks;
   std::optional<int64_t> block_tokens;
   uint32_t max_length = 0;
+  std::vector<std::string> swap;
+  uint64_t swap_every = 0;
 };
 
 void declare(CLI::App& app, Arguments& a) {
@@ -60,6 +62,10 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option(
       "--max-length", a.max_length,
       "tokens that contiguous preallocation would reserve a sequence, for the comparison");
+  app.add_option("--swap", a.swap,
+                 "policies that take turns on the device tier while it serves, comma-separated")
+      ->delimiter(',');
+  app.add_option("--swap-every", a.swap_every, "replies between two swaps");
   app.footer(
       "Example:\n  troupe run --config configs/agent_rag.toml --trace trace.jsonl.zst --json -\n"
       "Exit codes: 0 all well, 1 wrong bytes or a broken invariant, 2 bad input, 130 stopped by a "
@@ -107,6 +113,12 @@ Expected<RunOptions> options_of(const Arguments& a) {
   options.max_length = a.max_length;
   options.record = a.record;
   options.record_edges = a.record_mode == "edges";
+  options.swap_policies = a.swap;
+  options.swap_every = a.swap_every;
+  if (a.swap.empty() != (a.swap_every == 0)) {
+    return Status(Code::kInvalidArgument,
+                  "--swap and --swap-every (at least 1) go together: which policies, how often");
+  }
   if (a.speed == "max") {
     options.speed = 0;
   } else {

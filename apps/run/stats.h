@@ -40,6 +40,10 @@ struct RunReport {
   uint64_t disk_blocks = 0;
   uint64_t true_block_bytes = 0;
   uint64_t real_block_bytes = 0;
+  uint64_t swaps = 0;           // of the device tier's policy, by message
+  uint64_t swaps_failed = 0;    // answered with a reason; the policy before goes on
+  std::string swap_error;       // of the last one that failed
+  std::vector<double> swap_us;  // one a swap: sent to answered
   bool interrupted = false;
   uint64_t not_sent = 0;  // requests, where it was interrupted
   RunTotals all;
