@@ -14,6 +14,10 @@ struct Control {
     purge @4 :Purge;
     swapPolicy @5 :SwapRequest;
     drain @6 :Void;         # admit nothing more; answered when the last request has ended
+    rollback @7 :Policy.Rollback;
+    shadow @8 :Policy.Shadow;
+    promote @9 :Policy.Promote;
+    policies @10 :Void;     # as status, of the policy slots and the understudies alone
   }
 }
 struct Purge {              # over all tiers, with a receipt

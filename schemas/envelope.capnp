@@ -60,5 +60,14 @@ struct Message {
     advance @40 :C.Advance;
     held @41 :B.Held;
     accepted @42 :R.Accepted;
+    # changing policies, and those that only watch
+    takeOver @43 :Y.TakeOver;
+    rollback @44 :Y.Rollback;
+    policyChanged @45 :Y.PolicyChanged;
+    shadow @46 :Y.Shadow;
+    promote @47 :Y.Promote;
+    lookup @48 :Y.Lookup;
+    lookupsSeen @49 :Y.LookupsSeen;
+    watch @50 :Y.Watch;
   }
 }

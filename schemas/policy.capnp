@@ -47,12 +47,57 @@ struct Victims {            # policy_slot -> eviction
   rejected @4 :UInt32;      # of the policy's answer: unknown, duplicate or in use, dropped by the host
 }
 
-struct SwapPolicy {         # director -> policy_slot
+struct SwapPolicy {         # director -> policy_loader -> policy_slot; understudies -> policy_loader: a promotion
   control @0 :UInt64;
   name @1 :Text;            # of a registered policy
   digest @2 :Data;          # of the library, 32 bytes; empty for built-ins
   params @3 :Text;
   generation @4 :UInt64;    # compare-and-set: the generation that the sender knows; 0: any
+  slot @5 :UInt16;          # instance of policy_slot
+}
+struct TakeOver {           # policy_slot -> itself: one more range of blocks goes to the policy that comes
+  generation @0 :UInt64;    # that will be replaced
+}
+struct Rollback {           # director -> policy_slot: back to the policy before
+  control @0 :UInt64;
+  slot @1 :UInt16;
+}
+struct PolicyChanged {      # policy_slot -> director -> client: another policy decides from here on
+  slot @0 :UInt16;
+  from @1 :Text;
+  to @2 :Text;
+  params @3 :Text;
+  generation @4 :UInt64;    # from here on
+  resident @5 :UInt64;      # blocks; a change leaves them as they are
+  cause @6 :Cause;
+  why @7 :Text;             # rollback by the slot and demotion: what the policy did
+  enum Cause { invalid @0; swap @1; rollback @2; failing @3; }
+}
+
+struct Lookup {             # prefix_index -> understudies: what one request asked of the cache
+  request @0 :UInt64;
+  session @1 :UInt64;
+  tenant @2 :UInt32;
+  blockTokens @3 :UInt32;
+  keys @4 :Data;            # u64[n], first 8 bytes of the content keys, root first
+  skipped @5 :UInt64;       # lookups not told since the one before, because too many were unread
+}
+struct LookupsSeen { count @0 :UInt64; }  # understudies -> prefix_index: read since the last one
+struct Watch { on @0 :Bool; }             # understudies -> prefix_index: tell of lookups, or no more
+
+struct Shadow {             # director -> understudies: one more, or one less
+  control @0 :UInt64;
+  name @1 :Text;            # of the understudy
+  policy @2 :Text;
+  params @3 :Text;
+  blocks @4 :UInt64;        # of its ghost cache; 0: as many as the device tier
+  oneIn @5 :UInt32;         # follows the sessions whose hash falls in one of so many; 0, 1: all
+  remove @6 :Bool;
+}
+struct Promote {            # director -> understudies: its policy takes a slot over
+  control @0 :UInt64;
+  name @1 :Text;
+  slot @2 :UInt16;
 }
 
 struct Order {              # scheduler -> scheduling slot: which of the queue first
