@@ -105,12 +105,15 @@ Status DiskTier::open_store() {
   store.checksum = checksum;
   store.backend = options_.under.backend;
   store.faults = options_.under.faults;
+  store.uring_entries = options_.under.uring_entries;
+  store.uring_plain = options_.under.uring_plain;
   auto opened = io::DiskStore::open(std::move(store));
   if (!opened) {
     return opened.status();
   }
   store_ = std::move(*opened);
-  backend_ = store_->device().capabilities().backend;
+  counts_.backend = store_->device().capabilities().backend;
+  counts_.note = store_->device().capabilities().note;
   return Status::ok();
 }
 
@@ -125,6 +128,11 @@ void DiskTier::run(std::span<DiskOp> ops) {
   changed_.notify_all();
   store_->wake();
   changed_.wait(lock, [&] { return batch.open == 0; });
+}
+
+DiskCounts DiskTier::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
 }
 
 /// False: nothing is to be done, and nothing will come.
@@ -248,6 +256,8 @@ void DiskTier::end(Batch& batch, DiskOp& op, Code code) {
   }
   const std::lock_guard lock(mutex_);
   if (--batch.open == 0) {
+    counts_.store = store_->stats();
+    counts_.device = store_->device().stats();
     changed_.notify_all();  // its owner may return as soon as the lock is free
   }
 }

@@ -29,6 +29,16 @@ struct DiskUnder {
   int64_t deadline_ns =
       0;  // of a batch, from when it was handed over; 0: waits as long as it takes
   std::shared_ptr<io::FaultInjector> faults{};  // for tests; null in production
+  uint32_t uring_entries = 0;                   // as io::BlockDeviceOptions
+  bool uring_plain = false;
+};
+
+/// What the tier's store and device did so far.
+struct DiskCounts {
+  std::string backend;  // "io_uring" or "posix"
+  std::string note;     // what the machine did not grant, and why; empty when nothing is missing
+  io::StoreStats store;
+  io::IoStats device;
 };
 
 struct DiskTierOptions {
@@ -61,7 +71,8 @@ class DiskTier {
   /// Does all of `ops` and waits for them, until the deadline at most; every op has its result.
   /// [any thread]
   void run(std::span<DiskOp> ops);
-  const std::string& backend() const noexcept { return backend_; }
+  /// As of the last batch that ended. [any thread]
+  DiskCounts counts() const;
 
  private:
   struct Batch {
@@ -89,11 +100,11 @@ class DiskTier {
   int64_t patience_ns() const;
 
   DiskTierOptions options_;
-  std::string backend_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Batch*> arrived_;  // under mutex_
   bool stopping_ = false;       // under mutex_
+  DiskCounts counts_;           // under mutex_
 
   // Of the I/O thread alone, but for the store's wake.
   io::Arena staging_;

@@ -49,6 +49,8 @@ class Assembly {
   std::span<std::byte> device_bytes() noexcept { return device_arena_.bytes(); }
   std::span<std::byte> host_bytes() noexcept { return host_arena_.bytes(); }
   uint64_t granule_bytes() const noexcept { return granule_bytes_; }
+  /// Of the disk tier so far; no backend where there is none.
+  DiskCounts disk_counts() const { return disk_ == nullptr ? DiskCounts{} : disk_->counts(); }
 
  private:
   Assembly() = default;

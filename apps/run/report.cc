@@ -105,6 +105,22 @@ void add_tenants_text(std::string& out, const RunReport& r) {
   }
 }
 
+void add_disk_text(std::string& out, const RunReport& r) {
+  if (r.disk.backend.empty()) {
+    return;
+  }
+  append_text(out,
+              "  disk               %s: %.2f GiB written, %.2f read here; %llu I/O errors, %llu "
+              "corrupt, %llu without space%s%s\n",
+              r.disk.backend.c_str(),
+              static_cast<double>(r.disk.store.write_bytes) / (1ULL << 30),
+              static_cast<double>(r.disk.store.read_bytes) / (1ULL << 30),
+              static_cast<unsigned long long>(r.disk.store.io_errors),
+              static_cast<unsigned long long>(r.disk.store.corrupt),
+              static_cast<unsigned long long>(r.disk.store.no_space),
+              r.disk.note.empty() ? "" : "; ", r.disk.note.c_str());
+}
+
 }  // namespace
 
 std::string report_text(const RunReport& r) {
@@ -136,6 +152,7 @@ std::string report_text(const RunReport& r) {
               static_cast<double>(r.verified_bytes) / (1ULL << 30),
               static_cast<unsigned long long>(r.mismatches),
               static_cast<unsigned long long>(r.failed_loads));
+  add_disk_text(out, r);
   if (r.mismatches != 0) {
     append_text(out, "  FIRST MISMATCH     %s\n", r.first_mismatch.c_str());
   }
@@ -197,6 +214,12 @@ std::string report_json(const RunReport& r) {
   json.field("messages", r.messages);
   json.field("virtual_seconds", r.virtual_s);
   json.field("wall_seconds", r.wall_s);
+  json.key("disk").begin_object();
+  json.field("backend", r.disk.backend).field("note", r.disk.note);
+  json.field("written_bytes", r.disk.store.write_bytes);
+  json.field("read_bytes", r.disk.store.read_bytes);
+  json.field("io_errors", r.disk.store.io_errors).field("corrupt", r.disk.store.corrupt);
+  json.field("no_space", r.disk.store.no_space).end_object();
   json.key("waste").begin_object();
   json.field("contiguous", r.waste_contiguous).field("paged", r.waste_paged);
   json.field("contiguous_tokens", r.contiguous_tokens).end_object();

@@ -245,6 +245,7 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
   report.interrupted = driver.stopped();
   report.contiguous_tokens = driver.contiguous_tokens();
   fill_from_gauges(report);
+  report.disk = (*assembly)->disk_counts();
   for (const Member& member : (*assembly)->troupe().members) {
     if (!member.mover) {
       report.digests[std::string(member.actor->name())] = member.actor->digest().value();

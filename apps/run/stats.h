@@ -2,6 +2,8 @@
 // people and JSON with documented keys for machines.
 #pragma once
 
+#include "actors/movers/disk_tier.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -53,6 +55,7 @@ struct RunReport {
   uint64_t mismatches = 0;                // reused token pieces that were wrong: must be 0
   std::string first_mismatch;
   uint64_t failed_loads = 0;
+  DiskCounts disk;  // of what lies under the disk tier; no backend: there is none
   uint64_t evictions = 0;
   uint64_t demoted_blocks = 0;
   uint64_t loaded_blocks = 0;

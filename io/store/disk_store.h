@@ -40,6 +40,8 @@ struct StoreOptions {
   BackendChoice backend = BackendChoice::kAuto;
   uint32_t depth = 32;
   uint32_t chunk_bytes = 1U << 20;
+  uint32_t uring_entries = 0;  // as BlockDeviceOptions
+  bool uring_plain = false;
   uint32_t operations_max = 1024;  // reads and writes accepted and not completed
   /// Data are synced after so many written bytes (kCrash), beside the requests.
   uint64_t sync_bytes = uint64_t{64} << 20;

@@ -148,6 +148,8 @@ Status DiskStore::open_directory() {
   }
   device.backend = options_.backend;
   device.depth = options_.depth;
+  device.uring_entries = options_.uring_entries;
+  device.uring_plain = options_.uring_plain;
   device.chunk_bytes = options_.chunk_bytes;
   device.alignment = kStoreAlignment;
   device.queue_limit = options_.operations_max + 16;  // syncs have places of their own

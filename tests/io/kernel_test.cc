@@ -1,21 +1,16 @@
 // Faults that the kernel itself makes: blocked io_uring, small memory locks, a completion ring that
 // overflows, interrupted calls, file-size limits, files cut short behind our back. Each case that
 // changes the process runs in a child; what a machine lacks is skipped with a line that says so.
+#include "tests/io/child_process.h"
 #include "tests/io/io_fixture.h"
 
 #include <catch2/catch.hpp>
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -29,32 +24,6 @@ Arena make_arena(size_t bytes) {
   auto arena = Arena::create(bytes, {.alignment = 4096});
   TROUPE_ASSERT(arena.is_ok());
   return std::move(arena).value();
-}
-
-/// Exit status of `body` in a child; 128 + signal when it died.
-int in_child(const std::function<int()>& body) {
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    const int result = body();
-    std::fflush(nullptr);
-    _exit(result);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/// From now on, in this process: system call `number` fails with `error`.
-bool deny(int number, int error) {
-  sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<__u32>(offsetof(seccomp_data, nr))),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<__u32>(number), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<__u32>(error)),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{4, code};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 /// Writes and reads 64 blocks; the number of blocks that came back wrong, or -1 for an error.

@@ -1,106 +1,223 @@
-// Whole requests over a disk that lies and fails: every fault of the injector on both backends,
-// single bits flipped in the host tier's memory, and a disk that never answers. Whatever happens,
-// every request ends with its answer and every reused byte is right (the run verifies them from the
-// requester's own tokens). The faults must have fired, and must have cost something where they can.
-#include "apps/run/run.h"
-#include "io/memory/faults.h"
-#include "runtime/base/log.h"
+// Whole requests over a disk that lies and fails: the fault matrix on both backends, single bits
+// flipped in the host tier's memory, and a disk that never answers. Whatever happens, every request
+// ends with its answer and every reused byte is right. The faults must have fired, and must have
+// cost something where they can. The table of the matrix is printed.
+#include "tests/io/child_process.h"
+#include "tests/tiers/fault_runs.h"
 
 #include <catch2/catch.hpp>
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/syscall.h>
 
 namespace troupe {
 namespace {
 
+using io::BackendChoice;
 using io::Fault;
+using test::backend_name;
+using test::disk_backends;
+using test::run_checked;
+using test::small_config;
+using test::small_workload;
 
-/// Agents that come back after others took the room: most of what they reuse lies on disk.
-Workload small_workload() {
-  Workload work;
-  work.source = "generated";
-  work.block_size = 16;
-  work.tenants = {"default"};
-  Rng rng(5);
-  for (uint32_t i = 0; i < 400; ++i) {
-    // 40 conversations of a shared first part; each turn is a prefix of a fixed chain.
-    const auto talk = static_cast<uint64_t>(rng.below(40));
-    WorkItem item;
-    item.ids = 12 + static_cast<uint32_t>(rng.below(20));
-    item.prompt = item.ids * 16;
-    item.first_id = work.ids.size();
-    item.next_turn = kNoItem;
-    item.line = i + 1;
-    for (uint32_t k = 0; k < item.ids; ++k) {
-      work.ids.push_back(k < 4 ? k : 1000 + talk * 100 + k);
+/// The disk tier's unlinked file in `directory`, found among our open files; -1: none.
+int open_again(const std::string& directory) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone);
+    if (!gone && target.rfind(directory + "/", 0) == 0 && target.find("lock") == target.npos) {
+      return open(entry.path().c_str(), O_RDWR | O_CLOEXEC);
     }
-    work.items.push_back(item);
   }
-  work.given_tokens.resize(work.items.size());
-  return work;
+  return -1;
 }
 
-RunConfig small_config() {
-  RunConfig config;
-  config.device_blocks = 40;
-  config.host_blocks = 60;
-  config.disk_blocks = 2000;
-  config.load = "always";
-  return config;
+/// One row of the matrix: what is done to the disk, and what it must cost.
+struct Case {
+  std::string name;
+  std::function<void(RunOptions&, RunConfig&)> prepare;
+  bool costs_nothing = false;  // the device hides it: the hits are those of a sound disk
+  bool costs_loads = false;    // loads must have failed
+  std::function<uint64_t(const RunReport&, const RunOptions&)> struck;
+  bool ring_only = false;
+};
+
+Case injected(const char* name, io::FaultRule rule, bool costs_nothing, bool costs_loads) {
+  return {.name = name,
+          .prepare =
+              [rule](RunOptions& options, RunConfig&) {
+                options.disk.faults = std::make_shared<io::FaultInjector>(11);
+                options.disk.faults->add(rule);
+                if (rule.fault != Fault::kHang) {
+                  return;
+                }
+                options.disk.deadline_ns = 5'000'000;
+                auto faults = options.disk.faults;
+                options.on_progress = [faults](uint64_t done, uint64_t total) {
+                  if (done == total) {
+                    faults->release_hangs();  // so that closing need not lose its patience
+                  }
+                };
+              },
+          .costs_nothing = costs_nothing,
+          .costs_loads = costs_loads,
+          .struck = [rule](const RunReport&, const RunOptions& options) {
+            return options.disk.faults->fired(rule.fault);
+          }};
 }
 
-RunReport run(const Workload& work, const RunConfig& config, RunOptions options) {
-  options.serial = true;
-  options.prompt_only = true;
-  set_log_level(LogLevel::kError);
-  auto report = run_trace(config, work, options);
-  INFO(report.status().to_string());
-  REQUIRE(report.is_ok());
-  CHECK(report->mismatches == 0);
-  INFO("refused " << report->all.refused << ", cancelled " << report->all.cancelled
-                  << ", failed loads " << report->failed_loads);
-  for (const auto& [name, value] : report->gauges) {
-    UNSCOPED_INFO(name << " " << value);
+/// After half of the requests the tier's file loses its second half, or its directory goes.
+Case cut_file(const char* name, bool truncated) {
+  const auto dir = std::make_shared<io::test::ScratchDir>();
+  const auto struck = std::make_shared<uint64_t>(0);
+  return {.name = name,
+          .prepare =
+              [=](RunOptions& options, RunConfig& config) {
+                *struck = 0;
+                config.disk_directory = dir->path() + "/tier";
+                options.on_progress = [=](uint64_t done, uint64_t total) {
+                  if (done != total / 2) {
+                    return;
+                  }
+                  if (!truncated) {
+                    *struck += std::filesystem::remove_all(dir->path() + "/tier");
+                    return;
+                  }
+                  const int fd = open_again(dir->path() + "/tier");
+                  *struck += fd >= 0 && ftruncate(fd, 200 * 8192) == 0 ? 1 : 0;
+                  close(fd);
+                };
+              },
+          .costs_nothing = !truncated,
+          .costs_loads = truncated,
+          .struck = [=](const RunReport&, const RunOptions&) { return *struck; }};
+}
+
+std::vector<Case> matrix() {
+  std::vector<Case> all;
+  for (uint8_t f = 1; f < io::kFaultCount; ++f) {
+    const auto fault = static_cast<Fault>(f);
+    const bool hidden = fault == Fault::kEintr || fault == Fault::kEagain ||
+                        fault == Fault::kShort || fault == Fault::kDelay ||
+                        fault == Fault::kDuplicate || fault == Fault::kStranger;
+    const bool lies = fault == Fault::kLost || fault == Fault::kMisdirect ||
+                      fault == Fault::kTorn || fault == Fault::kBitFlip;
+    io::FaultRule rule{.fault = fault, .num = 1, .den = 25};
+    if (fault == Fault::kHang) {
+      rule = {.fault = fault, .nth = 20, .period = 200};
+    }
+    all.push_back(injected(io::fault_name(fault), rule, hidden, lies));
   }
-  CHECK(report->all.completed == work.items.size());
-  return *report;
+  all.push_back(injected("full disk", {.fault = Fault::kEnospc, .op = io::IoOp::kWrite, .nth = 200,
+                                       .period = 1}, false, false));
+  all.push_back(cut_file("truncated file", true));
+  all.push_back(cut_file("deleted file", false));
+  all.push_back({.name = "CQ overflow",
+                 .prepare =
+                     [](RunOptions& options, RunConfig&) {
+                       options.disk.uring_plain = true;  // what kernels before 5.19 give
+                       options.disk.uring_entries = 4;
+                     },
+                 .costs_nothing = true,
+                 .struck = [](const RunReport& report,
+                              const RunOptions&) { return report.disk.device.overflows; },
+                 .ring_only = true});
+  return all;
 }
-
-const io::BackendChoice kBackends[] = {io::BackendChoice::kPosix, io::BackendChoice::kAuto};
 
 }  // namespace
 
 TEST_CASE("every fault of a disk, whole requests: all answered, no wrong byte",
           "[T:failed_load_never_visible][T:negative_verdict]") {
   const Workload work = small_workload();
-  const RunReport clean = run(work, small_config(), {});
+  const RunReport clean = run_checked(work, small_config(), {});
   REQUIRE(clean.loaded_blocks > 500);
-  for (const io::BackendChoice backend : kBackends) {
-    for (uint8_t f = 1; f < io::kFaultCount; ++f) {
-      const auto fault = static_cast<Fault>(f);
-      if (fault == Fault::kHang) {
-        continue;  // below: it needs a deadline
+  std::printf("%-16s %-9s %8s %9s %6s %12s %12s\n", "fault", "backend", "struck", "answered",
+              "wrong", "failed loads", "hits lost");
+  for (const Case& c : matrix()) {
+    for (const BackendChoice backend : disk_backends()) {
+      if (c.ring_only && backend != BackendChoice::kUring) {
+        std::printf("%-16s %-9s        - the pool has no ring\n", c.name.c_str(),
+                    backend_name(backend));
+        continue;
       }
-      INFO("fault " << io::fault_name(fault) << ", backend " << static_cast<int>(backend));
+      INFO(c.name << " on " << backend_name(backend));
       RunOptions options;
+      RunConfig config = small_config();
       options.disk.backend = backend;
-      options.disk.faults = std::make_shared<io::FaultInjector>(11);
-      options.disk.faults->add({.fault = fault, .num = 1, .den = 25});
-      const RunReport report = run(work, small_config(), options);
-      CHECK(options.disk.faults->fired(fault) >= 8);  // so many errors shut a tier
-      if (fault == Fault::kLost || fault == Fault::kMisdirect) {
-        CHECK(report.failed_loads > 0);
-        CHECK(report.all.prefix_hit_blocks < clean.all.prefix_hit_blocks);
+      c.prepare(options, config);
+      const RunReport report = run_checked(work, config, options);
+      const uint64_t struck = c.struck(report, options);
+      const int64_t lost = static_cast<int64_t>(clean.all.prefix_hit_blocks) -
+                           static_cast<int64_t>(report.all.prefix_hit_blocks);
+      std::printf("%-16s %-9s %8llu %9llu %6llu %12llu %12lld\n", c.name.c_str(),
+                  backend_name(backend), static_cast<unsigned long long>(struck),
+                  static_cast<unsigned long long>(report.all.completed),
+                  static_cast<unsigned long long>(report.mismatches),
+                  static_cast<unsigned long long>(report.failed_loads),
+                  static_cast<long long>(lost));
+      CHECK(struck > 0);
+      if (c.costs_nothing) {
+        CHECK(lost == 0);
       }
-      if (fault == Fault::kEintr || fault == Fault::kEagain || fault == Fault::kShort ||
-          fault == Fault::kDelay || fault == Fault::kDuplicate || fault == Fault::kStranger) {
-        CHECK(report.all.prefix_hit_blocks == clean.all.prefix_hit_blocks);
+      if (c.costs_loads) {
+        CHECK(report.failed_loads > 0);
+        CHECK(lost > 0);
       }
     }
   }
 }
 
+TEST_CASE("io_uring blocked at set-up: the pool serves whole requests, and the report says why",
+          "[T:no_gds_fallback]") {
+  const Workload work = small_workload(100);
+  for (const int error : {ENOSYS, EPERM}) {
+    INFO("errno " << error);
+    const int result = io::test::in_child([&] {
+      if (!io::test::deny(SYS_io_uring_setup, error)) {
+        std::printf("SKIPPED: no seccomp filter to be had here\n");
+        return 77;
+      }
+      set_log_level(LogLevel::kError);
+      RunOptions options;
+      options.serial = true;
+      options.prompt_only = true;
+      const auto report = run_trace(small_config(), work, options);
+      if (!report || report->mismatches != 0 || report->all.completed != work.items.size()) {
+        return 1;
+      }
+      const bool said = report->disk.backend == "posix" &&
+                        report->disk.note.find(error == ENOSYS ? "ENOSYS" : "EPERM") !=
+                            std::string::npos;
+      std::printf("%-16s %-9s: %llu answered, %llu loaded\n", error == ENOSYS ? "ENOSYS" : "EPERM",
+                  report->disk.backend.c_str(),
+                  static_cast<unsigned long long>(report->all.completed),
+                  static_cast<unsigned long long>(report->loaded_blocks));
+      return said && report->loaded_blocks > 100 ? 0 : 2;
+    });
+    CHECK((result == 0 || result == 77));
+  }
+}
+
+TEST_CASE("a disk too small for the tier is refused before the first request, with the numbers",
+          "[T:disk_hard_cap]") {
+  RunConfig config = small_config();
+  config.disk_blocks = int64_t{1} << 22;  // 1 TiB
+  config.real_block_bytes = int64_t{1} << 18;
+  config.device_blocks = 1;
+  config.host_blocks = 0;
+  const auto report = run_trace(config, small_workload(1), {});
+  REQUIRE_FALSE(report.is_ok());
+  INFO(report.status().to_string());
+  CHECK(report.status().code() == Code::kNoCapacity);
+  CHECK(report.status().text().find("bytes") != std::string::npos);
+}
+
 TEST_CASE("all faults at once, whole requests", "[T:offload_equals_baseline]") {
   const Workload work = small_workload();
-  for (const io::BackendChoice backend : kBackends) {
+  for (const BackendChoice backend : disk_backends()) {
     RunOptions options;
     options.disk.backend = backend;
     options.disk.faults = std::make_shared<io::FaultInjector>(12);
@@ -109,7 +226,7 @@ TEST_CASE("all faults at once, whole requests", "[T:offload_equals_baseline]") {
         options.disk.faults->add({.fault = static_cast<Fault>(f), .num = 1, .den = 60});
       }
     }
-    const RunReport report = run(work, small_config(), options);
+    const RunReport report = run_checked(work, small_config(), options);
     CHECK(report.all.prefix_hit_blocks > 0);
   }
 }
@@ -121,7 +238,7 @@ TEST_CASE("a disk on which every write or every read fails costs hits only",
     RunOptions options;
     options.disk.faults = std::make_shared<io::FaultInjector>(13);
     options.disk.faults->add({.fault = Fault::kEio, .op = op, .num = 1, .den = 1});
-    const RunReport report = run(work, small_config(), options);
+    const RunReport report = run_checked(work, small_config(), options);
     CHECK(options.disk.faults->fired(Fault::kEio) >= 8);
     CHECK(report.gauges.at("tiering.shut") >= 1);
     CHECK(report.all.prefix_hit_blocks > 0);  // what the host tier still holds
@@ -142,7 +259,7 @@ TEST_CASE("a flipped bit in the host tier is found, and the request computes aga
       host[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     }
   };
-  const RunReport report = run(work, config, options);
+  const RunReport report = run_checked(work, config, options);
   CHECK(flips == 1200);
   CHECK(report.failed_loads > 20);
 }
@@ -150,7 +267,7 @@ TEST_CASE("a flipped bit in the host tier is found, and the request computes aga
 TEST_CASE("a disk that never answers holds a request until the deadline only",
           "[T:pending_deadline]") {
   const Workload work = small_workload();
-  for (const io::BackendChoice backend : kBackends) {
+  for (const BackendChoice backend : disk_backends()) {
     RunOptions options;
     options.disk.backend = backend;
     options.disk.deadline_ns = 5'000'000;
@@ -162,7 +279,7 @@ TEST_CASE("a disk that never answers holds a request until the deadline only",
         faults->release_hangs();  // so that closing the device need not lose its patience
       }
     };
-    const RunReport report = run(work, small_config(), options);
+    const RunReport report = run_checked(work, small_config(), options);
     CHECK(faults->fired(Fault::kHang) > 0);
     CHECK(report.gauges.at("tiering.errors") > 0);
     CHECK(report.all.prefix_hit_blocks > 0);
