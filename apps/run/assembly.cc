@@ -82,7 +82,7 @@ Expected<BlockCost> block_cost(const RunConfig& config) {
     return format.status();
   }
   const KvLayout layout = layout_of(*model, static_cast<uint32_t>(config.block_tokens));
-  TROUPE_TRY(validate(layout));
+  TROUPE_TRY(validate(layout, *format));
   return BlockCost{bytes_per_block(layout, *format),
                    std::to_string(layout_fingerprint(layout, *format))};
 }

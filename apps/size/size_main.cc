@@ -109,7 +109,8 @@ void add_options(CLI::App& app, Arguments& args) {
                  "tokens that a contiguous cache preallocates (default: the model's context)");
   app.add_option("--batch", q.batch, "sequences (default 1)");
   app.add_option("--format", args.format, "f16 bf16 fp8_e4m3 int8 … (default: the model's dtype)");
-  app.add_option("--block-tokens", q.block_tokens, "tokens of a block (default 16)");
+  app.add_option("--block-tokens", q.block_tokens,
+                 "tokens of a block (default 16; KIVI formats need a multiple of 32)");
   app.add_option("--memory", args.memory, "how many sequences fit, for example 80GiB");
   app.add_option("--tensor-ranks", q.tensor_ranks, "tensor-parallel ranks; bytes are one's");
   app.add_option("--models", args.models_path, "another table in the form of configs/models.toml");

@@ -34,7 +34,7 @@ double waste(double used, double allocated) {
 Expected<SizeReport> size_report(const ModelEntry& model, const SizeQuestion& question) {
   KvLayout layout = layout_of(model, question.block_tokens);
   layout.shard.tensor_size = question.tensor_ranks;
-  TROUPE_TRY(validate(layout));
+  TROUPE_TRY(validate(layout, question.format));
   TROUPE_TRY(check("context", question.context_tokens, kMaxTokens));
   TROUPE_TRY(check("maximum length", question.max_tokens, kMaxTokens));
   TROUPE_TRY(check("batch", question.batch, kMaxBatch));

@@ -62,11 +62,11 @@ uint64_t layer_bytes(As as, Format format, uint64_t entries, uint64_t heads, uin
     case Format::kKivi4:
     case Format::kKivi2: {
       if (as == As::kValue) {
-        return codes + rows * ceil_div(n, kKiviGroup) * 2 * kF16Bytes;
+        return codes + rows * (n / kKiviGroup) * 2 * kF16Bytes;
       }
-      // Per channel: codes run along the tokens of a group, and groups end with the block.
+      // Per channel: codes run along the tokens of a group.
       const uint64_t along = heads * n * code_bytes(entries, bits);
-      return along + heads * n * ceil_div(entries, kKiviGroup) * 2 * kF16Bytes;
+      return along + heads * n * (entries / kKiviGroup) * 2 * kF16Bytes;
     }
     case Format::kNuq4:
     case Format::kNuq3:
@@ -85,13 +85,41 @@ uint64_t layer_bytes(As as, Format format, uint64_t entries, uint64_t heads, uin
   return 0;
 }
 
-}  // namespace
-
-uint64_t plane_bytes(const KvLayout& layout, const Plane& plane, Format format) noexcept {
+/// Values along which a format's groups of scales lie.
+uint64_t entries_of(const KvLayout& layout, const Plane& plane) noexcept {
   const Shard& shard = layout.shard;
   const uint64_t tokens = shard.token_count == 0 ? layout.block_tokens : shard.token_count;
-  const uint64_t entries = plane.rate.state ? 1 : tokens / plane.rate.per_tokens;
-  const uint64_t heads = std::max<uint64_t>(1, plane.heads / shard.tensor_size);
+  return plane.rate.state ? 1 : tokens / plane.rate.per_tokens;
+}
+
+}  // namespace
+
+Status validate(const KvLayout& layout, Format format) {
+  TROUPE_TRY(validate(layout));
+  if (format != Format::kKivi4 && format != Format::kKivi2) {
+    return Status::ok();
+  }
+  for (const LayerGroup& group : layout.groups) {
+    for (const Plane& plane : group.planes) {
+      const As as = quantized_as(plane.kind);
+      const bool along_tokens = as != As::kValue;
+      const uint64_t along = along_tokens ? entries_of(layout, plane) : plane.width;
+      if (as != As::kNever && along % kKiviGroup != 0) {
+        return {Code::kInvalidArgument,
+                std::string(format_name(format)) + ": group " + group.name + ", plane " +
+                    std::string(plane_kind_name(plane.kind)) + ": " +
+                    (along_tokens ? "a block of " : "a width of ") + std::to_string(along) +
+                    (along_tokens ? " tokens" : "") + " is no multiple of the format's group of " +
+                    std::to_string(kKiviGroup)};
+      }
+    }
+  }
+  return Status::ok();
+}
+
+uint64_t plane_bytes(const KvLayout& layout, const Plane& plane, Format format) noexcept {
+  const uint64_t entries = entries_of(layout, plane);
+  const uint64_t heads = std::max<uint64_t>(1, plane.heads / layout.shard.tensor_size);
   const As as = quantized_as(plane.kind);
   if (as == As::kNever) {
     // An indexer key in fp8 brings the latent's scales, one f32 per 128 values.

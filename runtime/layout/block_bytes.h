@@ -10,9 +10,14 @@
 
 namespace troupe {
 
+/// validate(layout), and what `format` asks of it: KIVI's groups of 32 lie within a block, along
+/// its tokens (K, latents) or a head's width (V). Errors: invalid argument, naming group, plane,
+/// value and limit.
+Status validate(const KvLayout& layout, Format format);
+
 /// Bytes of one block of `layout.groups[group]` for this shard, stored in `format`. Rope keys,
-/// indexer keys and states keep their own dtype in every format. [layout must pass validate; group
-/// must exist]
+/// indexer keys and states keep their own dtype in every format. [layout must pass validate with
+/// this format; group must exist]
 uint64_t bytes_per_block(const KvLayout& layout, size_t group, Format format) noexcept;
 
 /// The same over all groups: what one block's worth of new tokens costs before windows let go of

@@ -88,8 +88,10 @@ TEST_CASE("every model of the table works in every format") {
     CAPTURE(model.name);
     CHECK_FALSE(model.source.empty());
     for (const FormatInfo& info : all_formats()) {
-      const Expected<SizeReport> r =
-          size_report(model, {.format = info.format, .context_tokens = 1024, .max_tokens = 4096});
+      const Expected<SizeReport> r = size_report(model, {.format = info.format,
+                                                         .block_tokens = 32,
+                                                         .context_tokens = 1024,
+                                                         .max_tokens = 4096});
       REQUIRE(r.is_ok());
       CHECK(r->sequence_bytes > 0);
       CHECK(r->sequence_bytes <= r->contiguous_sequence_bytes + 2 * r->block_bytes);

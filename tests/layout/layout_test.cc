@@ -77,10 +77,27 @@ TEST_CASE("KIVI: scales per channel for K, per 32 channels for V") {
   CHECK(bytes_per_block(one_head(32), Format::kKivi2) * 8 == 3U * 2 * 128 * 32);
   // 4 bits: codes double
   CHECK(bytes_per_block(one_head(32), Format::kKivi4) == 5120);
-  // block 16: a group ends with its block, so K's scales serve 16 tokens: 512 + 512 + 512 + 256
-  CHECK(bytes_per_block(one_head(16), Format::kKivi2) == 1792);
-  // block 48: two groups, 32 and 16: K 128 · 12 + 128 · 2 · 4; V 48 · 32 + 48 · 4 · 4
-  CHECK(bytes_per_block(one_head(48), Format::kKivi2) == 1536 + 1024 + 1536 + 768);
+}
+
+TEST_CASE("a KIVI group that does not divide a block or a head is refused, with both numbers") {
+  CHECK(validate(one_head(32), Format::kKivi2).is_ok());
+  CHECK(validate(one_head(96), Format::kKivi4).is_ok());
+  for (const uint32_t block : {1U, 16U, 31U, 48U}) {
+    CHECK(validate(one_head(block), Format::kBf16).is_ok());
+    for (const Format format : {Format::kKivi2, Format::kKivi4}) {
+      const Status status = validate(one_head(block), format);
+      CHECK(status.code() == Code::kInvalidArgument);
+      CHECK(status.text().find("block of " + std::to_string(block)) != std::string::npos);
+      CHECK(status.text().find("group of 32") != std::string::npos);
+    }
+  }
+  // Along a head for V; what is never quantized does not matter.
+  const KvLayout narrow = layout_of({attention_group("g", Attention::kGqa, {1, 8, 80})}, 32);
+  CHECK(validate(narrow, Format::kKivi2).text().find("width of 80") != std::string::npos);
+  // A token rate thins a block's entries, a shard of tokens too.
+  Plane rare{PlaneKind::kKey, 2, 4, 32, Format::kF16, {.per_tokens = 4, .state = false}};
+  CHECK_FALSE(validate(layout_of({{"sparse", Attention::kGqa, 0, {rare}}}, 64), Format::kKivi4));
+  CHECK(validate(layout_of({{"sparse", Attention::kGqa, 0, {rare}}}, 128), Format::kKivi4));
 }
 
 TEST_CASE("KVQuant: one value in a hundred apart, V with offset and range") {
