@@ -28,5 +28,18 @@ struct NewOptions {
 };
 int create(const NewOptions& options);
 
+struct DebugOptions {
+  std::string policy;  // path or name, with parameters behind a colon as in the lab
+  std::string trace;
+  uint64_t until = 1;  // decision to stop at, counted from 1: questions for victims
+  std::string size = "3%";
+  std::string semantics = "prefix";
+  uint64_t seed = 1;
+  bool print = false;  // only show the debugger's command line
+  bool batch = false;  // stop, print the stack, end
+  bool here = false;   // this process is the one under the debugger
+};
+int debug(const DebugOptions& options);
+
 }  // namespace policy_app
 }  // namespace troupe

@@ -48,10 +48,30 @@ int list(const std::string& dir_option, bool json) {
   return 0;
 }
 
+CLI::App* declare_debug(CLI::App& app, policy_app::DebugOptions& o) {
+  CLI::App* command = app.add_subcommand("debug", "stop under gdb at one decision of a trace");
+  command->footer("Example:\n  troupe policy debug ./mine.so --trace t.jsonl --until 1000");
+  command->add_option("file", o.policy, "library or name, :param=value behind it")->required();
+  command->add_option("--trace", o.trace, "as for troupe lab")->required();
+  command->add_option("--until", o.until, "decision to stop at, from 1")
+      ->required()
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 62));
+  command->add_option("--size", o.size, "share of the unique blocks, or blocks")
+      ->capture_default_str();
+  command->add_option("--semantics", o.semantics, "prefix or object")
+      ->check(CLI::IsMember({"prefix", "object"}))
+      ->capture_default_str();
+  command->add_option("--seed", o.seed, "for policies that draw")->capture_default_str();
+  command->add_flag("--print", o.print, "show the command line of gdb and end");
+  command->add_flag("--batch", o.batch, "print the stack at the decision and end");
+  command->add_flag("--here", o.here, "run without a debugger of its own: you have attached one");
+  return command;
+}
+
 }  // namespace
 
 int policy_main(int argc, char** argv) {
-  CLI::App app("Policies: list, check and start them", "troupe policy");
+  CLI::App app("Policies: list, check, debug and start them", "troupe policy");
   app.require_subcommand(1);
   app.footer(
       "Example:\n  troupe policy new mine && troupe policy check mine/build/policies/mine.so");
@@ -79,6 +99,8 @@ int policy_main(int argc, char** argv) {
   new_command->add_option("name", new_options.name, "a-z, 0-9, _")->required();
   new_command->add_option("--dir", new_options.dir, "folder to make (default: ./NAME)");
   new_command->add_flag("--no-build", no_build, "only write the files");
+  policy_app::DebugOptions debug_options;
+  CLI::App* debug_command = declare_debug(app, debug_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -89,6 +111,9 @@ int policy_main(int argc, char** argv) {
   }
   if (check_command->parsed()) {
     return policy_app::check(check_options);
+  }
+  if (debug_command->parsed()) {
+    return policy_app::debug(debug_options);
   }
   new_options.build = !no_build;
   return policy_app::create(new_options);

@@ -50,18 +50,27 @@ Expected<EvictionInstance> EvictionInstance::create(troupe_policy_create_fn crea
   static const troupe_host kHost{sizeof(troupe_host), 0, nullptr, 0, &no_extension, &drop_log};
   const troupe_config config{sizeof config, options.capacity, options.seed, options.params.data(),
                              options.params.size()};
+  troupe_policy made{};
+  made.struct_size = sizeof made;
+  const int32_t code = create(desc->id, &kHost, &config, &made);
+  if (code != TROUPE_OK) {
+    return status_of(code, desc->id, ("create with '" + options.params + "'").c_str());
+  }
+  return adopt(made, desc, options, std::move(keep));
+}
+
+Expected<EvictionInstance> EvictionInstance::adopt(const troupe_policy& given,
+                                                   const troupe_policy_desc* desc,
+                                                   const InstanceOptions& options,
+                                                   std::shared_ptr<const Library> keep) {
   EvictionInstance made;
+  made.policy_ = given;
   made.desc_ = desc;
   made.options_ = options;
   made.library_ = std::move(keep);
-  made.policy_.struct_size = sizeof made.policy_;
-  const int32_t code = create(desc->id, &kHost, &config, &made.policy_);
-  if (code != TROUPE_OK) {
-    made.policy_.destroy = nullptr;
-    return status_of(code, desc->id, ("create with '" + options.params + "'").c_str());
-  }
   if (!TROUPE_HAS(&made.policy_, troupe_policy, destroy) || made.policy_.destroy == nullptr ||
       made.policy_.extension == nullptr) {
+    made.policy_.destroy = nullptr;
     return Status(Code::kUnsupported,
                   std::string("policy ") + desc->id + ": create left extension or destroy out");
   }

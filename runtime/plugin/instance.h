@@ -28,6 +28,11 @@ class EvictionInstance {
                                            const troupe_policy_desc* desc,
                                            const InstanceOptions& options,
                                            std::shared_ptr<const Library> keep);
+  /// Takes over an instance made elsewhere: a served one (hosted.h), or a wrapper around another.
+  /// Destroys it when it is not whole.
+  static Expected<EvictionInstance> adopt(const troupe_policy& made, const troupe_policy_desc* desc,
+                                          const InstanceOptions& options,
+                                          std::shared_ptr<const Library> keep);
   EvictionInstance(EvictionInstance&& other) noexcept;
   EvictionInstance& operator=(EvictionInstance&&) = delete;
   ~EvictionInstance();
