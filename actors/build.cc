@@ -21,6 +21,8 @@ class Builder {
     const Address address = address_of(role, instance);
     troupe_.members.push_back({address, std::make_unique<ActorOf<Core>>(
                                             role_name(address), std::forward<Args>(args)...)});
+    // Those who watch have a thread of their own: the live path never queues behind them.
+    troupe_.members.back().waits = role == Role::kUnderstudies;
   }
   void mover(Role role, std::unique_ptr<Actor> actor) {
     if (actor != nullptr) {
@@ -84,22 +86,28 @@ Expected<Troupe> build_troupe(TroupeConfig config, const policy::Registry& regis
   build.core<Tiering>(Role::kTiering, 0, config.tiering, tiering_policy(config));
   build.core<Allocator>(Role::kAllocator, 0, config.allocator);
   build.core<Eviction>(Role::kEviction, 0);
-  build.core<Director>(Role::kDirector, 0, DirectorConfig{answering(), kPolicySlots, 64});
+  build.core<Director>(Role::kDirector, 0,
+                       DirectorConfig{answering(), answering_policies(), kPolicySlots, 64});
+  build.core<Understudies>(
+      Role::kUnderstudies, 0,
+      UnderstudiesConfig{.device_blocks = config.allocator.granules[0], .seed = config.seed},
+      registry);
   for (uint16_t slot = 0; slot < 3; ++slot) {
     // A slot of a tier that is not there hosts no blocks and is never asked.
     const bool there = config.allocator.granules[slot] > 0;
     build.core<PolicySlot>(
         Role::kPolicySlot, slot,
         PolicySlotConfig{config.eviction_policy, config.eviction_params,
-                         there ? config.allocator.capacity_blocks : 1, config.seed, slot > 0},
+                         there ? config.allocator.capacity_blocks : 1, config.seed, slot > 0, slot},
         registry);
   }
-  build.core<SchedulingSlot>(Role::kPolicySlot, static_cast<uint16_t>(PolicySlotId::kScheduling),
-                             config.order);
+  constexpr auto kOrder = static_cast<uint16_t>(PolicySlotId::kScheduling);
+  build.core<SchedulingSlot>(Role::kPolicySlot, kOrder, config.order, kOrder);
   build.mover(Role::kDeviceStream, std::move(movers.device_stream));
   build.mover(Role::kHostMover, std::move(movers.host_mover));
   build.mover(Role::kDiskMover, std::move(movers.disk_mover));
   build.mover(Role::kClock, std::move(movers.clock));
+  build.mover(Role::kPolicyLoader, std::move(movers.policy_loader));
   return build.finish();
 }
 

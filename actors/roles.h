@@ -2,14 +2,14 @@
 // without including every core.
 #pragma once
 
-#include <cstdint>
-
 #include "runtime/core/frame.h"
+
+#include <cstdint>
 
 namespace troupe {
 
 enum class Role : uint16_t {
-  kClient = 0,     // outside: engine, gateway port, the run's driver
+  kClient = 0,  // outside: engine, gateway port, the run's driver
   kGateway,
   kPrefixIndex,
   kScheduler,
@@ -17,11 +17,13 @@ enum class Role : uint16_t {
   kAllocator,
   kEviction,
   kDirector,
-  kDeviceStream,   // movers from here …
+  kUnderstudies,
+  kDeviceStream,  // movers from here …
   kHostMover,
   kDiskMover,
-  kClock,          // … to here
-  kPolicySlot,     // several: instance i has the address of kPolicySlot + i
+  kClock,
+  kPolicyLoader,  // … to here
+  kPolicySlot,    // several: instance i has the address of kPolicySlot + i
 };
 
 /// Instances of policy_slot. Eviction slots are numbered by tier.

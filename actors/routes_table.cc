@@ -13,7 +13,9 @@ struct Row {
   uint16_t to_instance = 0;  // of the receiver
 };
 
-constexpr uint16_t slot(PolicySlotId id) { return static_cast<uint16_t>(id); }
+constexpr uint16_t slot(PolicySlotId id) {
+  return static_cast<uint16_t>(id);
+}
 
 constexpr Row kRows[] = {
     // a request comes in
@@ -69,6 +71,16 @@ constexpr Row kRows[] = {
     {Role::kDiskMover, Kind::TRANSFER_DONE, Role::kTiering},
     {Role::kTiering, Kind::SETTLE, Role::kPrefixIndex},
     {Role::kPrefixIndex, Kind::RELEASED, Role::kAllocator},
+};
+
+/// Beside a request's way: those who watch, time, and the operator.
+constexpr Row kMoreRows[] = {
+    // those who only watch
+    {Role::kPrefixIndex, Kind::LOOKUP, Role::kUnderstudies},
+    {Role::kUnderstudies, Kind::LOOKUPS_SEEN, Role::kPrefixIndex},
+    {Role::kUnderstudies, Kind::WATCH, Role::kPrefixIndex},
+    {Role::kDirector, Kind::SHADOW, Role::kUnderstudies},
+    {Role::kDirector, Kind::PROMOTE, Role::kUnderstudies},
     // time
     {Role::kScheduler, Kind::WAKE_AT, Role::kClock},
     {Role::kClock, Kind::WAKE, Role::kScheduler},
@@ -78,15 +90,23 @@ constexpr Row kRows[] = {
     {Role::kDirector, Kind::ANSWER, Role::kClient},
     {Role::kDirector, Kind::DRAIN, Role::kGateway},
     {Role::kDirector, Kind::PURGE, Role::kPrefixIndex},
+    // another policy: director -> policy_loader -> policy_slot, which goes on by itself
+    {Role::kDirector, Kind::SWAP_POLICY, Role::kPolicyLoader},
+    {Role::kPolicyLoader, Kind::ANSWER, Role::kDirector},
+    {Role::kUnderstudies, Kind::SWAP_POLICY, Role::kPolicyLoader},
+    {Role::kPolicySlot, Kind::POLICY_CHANGED, Role::kDirector},
+    {Role::kDirector, Kind::POLICY_CHANGED, Role::kClient},
 };
 
 /// Actors that answer the director's status question.
-constexpr Role kAnswering[] = {Role::kGateway, Role::kPrefixIndex, Role::kScheduler,
-                               Role::kTiering, Role::kAllocator,   Role::kEviction};
+constexpr Role kAnswering[] = {Role::kGateway,     Role::kPrefixIndex, Role::kScheduler,
+                               Role::kTiering,     Role::kAllocator,   Role::kEviction,
+                               Role::kUnderstudies};
 
-constexpr const char* kRoleNames[] = {"client",    "gateway",  "prefix_index",  "scheduler",
-                                      "tiering",   "allocator", "eviction",     "director",
-                                      "device_stream", "host_mover", "disk_mover", "clock"};
+constexpr const char* kRoleNames[] = {"client",       "gateway",       "prefix_index", "scheduler",
+                                      "tiering",      "allocator",     "eviction",     "director",
+                                      "understudies", "device_stream", "host_mover",   "disk_mover",
+                                      "clock",        "policy_loader"};
 constexpr const char* kSlotNames[] = {"policy_slot.device", "policy_slot.host", "policy_slot.disk",
                                       "policy_slot.scheduling"};
 
@@ -94,7 +114,9 @@ constexpr const char* kSlotNames[] = {"policy_slot.device", "policy_slot.host", 
 
 RouteTable make_routes() {
   RouteTable table;
-  for (const Row& row : kRows) {
+  std::vector<Row> rows(std::begin(kRows), std::end(kRows));
+  rows.insert(rows.end(), std::begin(kMoreRows), std::end(kMoreRows));
+  for (const Row& row : rows) {
     if (row.from == Role::kPolicySlot) {
       for (uint16_t i = 0; i < kPolicySlots; ++i) {
         table.add({address_of(row.from, i), row.kind, row.instance, address_of(row.to)});
@@ -110,17 +132,30 @@ RouteTable make_routes() {
     table.add({address_of(role), Kind::ANSWER, 0, address_of(Role::kDirector)});
   }
   for (uint16_t i = 0; i < kPolicySlots; ++i) {
-    table.add(
-        {address_of(Role::kDirector), Kind::SWAP_POLICY, i, address_of(Role::kPolicySlot, i)});
-    table.add({address_of(Role::kPolicySlot, i), Kind::ANSWER, 0, address_of(Role::kDirector)});
+    const Address slot = address_of(Role::kPolicySlot, i);
+    table.add({address_of(Role::kPolicyLoader), Kind::SWAP_POLICY, i, slot});
+    table.add({slot, Kind::TAKE_OVER, 0, slot});
+    table.add({address_of(Role::kDirector), Kind::ROLLBACK, i, slot});
+    table.add({address_of(Role::kDirector), Kind::STATUS_ASK, slot.v, slot});
+    table.add({slot, Kind::ANSWER, 0, address_of(Role::kDirector)});
   }
   return table;
 }
 
 std::vector<uint16_t> answering() {
-  std::vector<uint16_t> instances;
+  std::vector<uint16_t> instances = answering_policies();
   for (const Role role : kAnswering) {
-    instances.push_back(static_cast<uint16_t>(role));
+    if (role != Role::kUnderstudies) {
+      instances.push_back(static_cast<uint16_t>(role));
+    }
+  }
+  return instances;
+}
+
+std::vector<uint16_t> answering_policies() {
+  std::vector<uint16_t> instances = {static_cast<uint16_t>(Role::kUnderstudies)};
+  for (uint16_t i = 0; i < kPolicySlots; ++i) {
+    instances.push_back(address_of(Role::kPolicySlot, i).v);
   }
   return instances;
 }

@@ -71,6 +71,7 @@ struct PolicyChanged {      # policy_slot -> director -> client: another policy 
   resident @5 :UInt64;      # blocks; a change leaves them as they are
   cause @6 :Cause;
   why @7 :Text;             # rollback by the slot and demotion: what the policy did
+  decided @8 :UInt64;       # victims that the one before named, since it came
   enum Cause { invalid @0; swap @1; rollback @2; failing @3; }
 }
 

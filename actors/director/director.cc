@@ -4,9 +4,19 @@ namespace troupe {
 
 void Director::step(const Envelope& in, StepContext& cx) noexcept {
   switch (in.message.which()) {
-    case Kind::CONTROL: on_control(in.message.getControl(), cx); break;
-    case Kind::ANSWER: on_answer(in.message.getAnswer(), cx); break;
-    default: unexpected_.note(in.message.which());
+    case Kind::CONTROL:
+      on_control(in.message.getControl(), cx);
+      break;
+    case Kind::ANSWER:
+      on_answer(in.message.getAnswer(), cx);
+      break;
+    case Kind::POLICY_CHANGED:
+      cx.out.send(
+          Kind::POLICY_CHANGED, in.message.totalSize().wordCount,
+          [&](wire::Message::Builder m) { m.setPolicyChanged(in.message.getPolicyChanged()); });
+      break;
+    default:
+      unexpected_.note(in.message.which());
   }
 }
 
@@ -17,6 +27,74 @@ void Director::refuse(uint64_t control, Code code, const std::string& text, Step
     answer.setStatus(static_cast<uint16_t>(code));
     answer.setText(text);
   });
+}
+
+uint32_t Director::ask_status(uint64_t control, const std::vector<uint16_t>& actors,
+                              StepContext& cx) {
+  for (const uint16_t instance : actors) {
+    cx.out.send(
+        Kind::STATUS_ASK, 0,
+        [&](wire::Message::Builder m) { m.initStatusAsk().setControl(control); }, instance);
+  }
+  return static_cast<uint32_t>(actors.size());
+}
+
+bool Director::slot_exists(uint64_t control, uint16_t slot, StepContext& cx) {
+  if (slot < config_.policy_slots) {
+    return true;
+  }
+  refuse(
+      control, Code::kOutOfRange,
+      "policy slot " + std::to_string(slot) + ", there are " + std::to_string(config_.policy_slots),
+      cx);
+  return false;
+}
+
+/// A command about policies goes to whom it concerns. False: it was refused.
+bool Director::pass_on(wire::Control::Reader control, StepContext& cx) {
+  const uint64_t id = control.getControl();
+  const size_t words = control.totalSize().wordCount;
+  switch (control.which()) {
+    case wire::Control::SWAP_POLICY: {
+      const auto request = control.getSwapPolicy();
+      if (!slot_exists(id, request.getSlot(), cx)) {
+        return false;
+      }
+      cx.out.send(Kind::SWAP_POLICY, words, [&](wire::Message::Builder m) {
+        m.setSwapPolicy(request.getSwap());
+        m.getSwapPolicy().setControl(id);
+        m.getSwapPolicy().setSlot(request.getSlot());
+      });
+      return true;
+    }
+    case wire::Control::ROLLBACK: {
+      const auto fill = [&](wire::Message::Builder m) {
+        m.setRollback(control.getRollback());
+        m.getRollback().setControl(id);
+      };
+      const uint16_t slot = control.getRollback().getSlot();
+      if (!slot_exists(id, slot, cx)) {
+        return false;
+      }
+      cx.out.send(Kind::ROLLBACK, words, fill, slot);
+      return true;
+    }
+    case wire::Control::SHADOW:
+      cx.out.send(Kind::SHADOW, words, [&](wire::Message::Builder m) {
+        m.setShadow(control.getShadow());
+        m.getShadow().setControl(id);
+      });
+      return true;
+    default:  // promote
+      if (!slot_exists(id, control.getPromote().getSlot(), cx)) {
+        return false;
+      }
+      cx.out.send(Kind::PROMOTE, words, [&](wire::Message::Builder m) {
+        m.setPromote(control.getPromote());
+        m.getPromote().setControl(id);
+      });
+      return true;
+  }
 }
 
 void Director::on_control(wire::Control::Reader control, StepContext& cx) {
@@ -41,12 +119,7 @@ void Director::on_control(wire::Control::Reader control, StepContext& cx) {
   Open open{1, {}};
   switch (control.which()) {
     case wire::Control::STATUS:
-      open.missing = static_cast<uint32_t>(config_.answering.size());
-      for (const uint16_t instance : config_.answering) {
-        cx.out.send(
-            Kind::STATUS_ASK, 0,
-            [&](wire::Message::Builder m) { m.initStatusAsk().setControl(id); }, instance);
-      }
+      open.missing = ask_status(id, config_.answering, cx);
       break;
     case wire::Control::PURGE:
       cx.out.send(Kind::PURGE, control.totalSize().wordCount, [&](wire::Message::Builder m) {
@@ -54,27 +127,19 @@ void Director::on_control(wire::Control::Reader control, StepContext& cx) {
         m.getPurge().setControl(id);
       });
       break;
-    case wire::Control::SWAP_POLICY: {
-      const uint16_t slot = control.getSwapPolicy().getSlot();
-      if (slot >= config_.policy_slots) {
-        refuse(id, Code::kOutOfRange,
-               "policy slot " + std::to_string(slot) + ", there are " +
-                   std::to_string(config_.policy_slots),
-               cx);
+    case wire::Control::POLICIES:
+      open.missing = ask_status(id, config_.answering_policies, cx);
+      break;
+    case wire::Control::SWAP_POLICY:
+    case wire::Control::ROLLBACK:
+    case wire::Control::SHADOW:
+    case wire::Control::PROMOTE:
+      if (!pass_on(control, cx)) {
         return;
       }
-      cx.out.send(
-          Kind::SWAP_POLICY, control.totalSize().wordCount,
-          [&](wire::Message::Builder m) {
-            m.setSwapPolicy(control.getSwapPolicy().getSwap());
-            m.getSwapPolicy().setControl(id);
-          },
-          slot);
       break;
-    }
     case wire::Control::DRAIN:
-      cx.out.send(Kind::DRAIN, 0,
-                  [&](wire::Message::Builder m) { m.initDrain().setControl(id); });
+      cx.out.send(Kind::DRAIN, 0, [&](wire::Message::Builder m) { m.initDrain().setControl(id); });
       break;
     default:
       refuse(id, Code::kUnsupported,

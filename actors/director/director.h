@@ -3,16 +3,17 @@
 // Invariant: every control number accepted is answered once; open ≤ max_open.
 #pragma once
 
+#include "runtime/core/actor_core.h"
+
 #include <map>
 #include <string>
 #include <vector>
 
-#include "runtime/core/actor_core.h"
-
 namespace troupe {
 
 struct DirectorConfig {
-  std::vector<uint16_t> answering;  // instances of statusAsk, from actors/wiring
+  std::vector<uint16_t> answering;           // instances of statusAsk, from actors/wiring
+  std::vector<uint16_t> answering_policies;  // those among them that have to do with policies
   uint16_t policy_slots = 0;
   uint32_t max_open = 64;
 };
@@ -34,6 +35,9 @@ class Director {
   };
   void on_control(wire::Control::Reader control, StepContext& cx);
   void on_answer(wire::Answer::Reader answer, StepContext& cx);
+  uint32_t ask_status(uint64_t control, const std::vector<uint16_t>& actors, StepContext& cx);
+  bool pass_on(wire::Control::Reader control, StepContext& cx);
+  bool slot_exists(uint64_t control, uint16_t slot, StepContext& cx);
   void refuse(uint64_t control, Code code, const std::string& text, StepContext& cx);
 
   DirectorConfig config_;

@@ -1,26 +1,49 @@
 #include "actors/policy_slot/policy_slot.h"
 
-#include <algorithm>
-
 #include "runtime/core/wire.h"
+
+#include <algorithm>
 
 namespace troupe {
 
 PolicySlot::PolicySlot(PolicySlotConfig config, const policy::Registry& registry)
-    : config_(std::move(config)), registry_(&registry), mirror_(config_.capacity),
-      named_(config_.capacity, 0), gone_children_(config_.capacity, 0) {
-  auto made = registry_->make_eviction(config_.policy, config_.capacity, config_.seed,
-                                       config_.params);
+    : config_(std::move(config)),
+      registry_(&registry),
+      mirror_(config_.capacity),
+      take_over_(config_.capacity),
+      named_(config_.capacity, 0),
+      gone_children_(config_.capacity, 0) {
+  auto made =
+      registry_->make_eviction(config_.policy, config_.capacity, config_.seed, config_.params);
   TROUPE_ASSERT(made.is_ok());
-  live_ = std::move(*made);
+  live_ = {config_.policy, config_.params, std::move(*made)};
+  before_ = {"lru", "", nullptr};
 }
+
+PolicySlot::~PolicySlot() = default;
 
 void PolicySlot::step(const Envelope& in, StepContext& cx) noexcept {
   switch (in.message.which()) {
-    case Kind::EVENTS: on_events(in.message.getEvents()); break;
-    case Kind::ASK: on_ask(in.message.getAsk(), cx); break;
-    case Kind::SWAP_POLICY: on_swap(in.message.getSwapPolicy(), cx); break;
-    default: unexpected_.note(in.message.which());
+    case Kind::EVENTS:
+      on_events(in.message.getEvents());
+      break;
+    case Kind::ASK:
+      on_ask(in.message.getAsk(), cx);
+      break;
+    case Kind::SWAP_POLICY:
+      on_swap(in.message.getSwapPolicy(), cx);
+      break;
+    case Kind::TAKE_OVER:
+      on_take_over(in.message.getTakeOver(), cx);
+      break;
+    case Kind::ROLLBACK:
+      on_rollback(in.message.getRollback(), cx);
+      break;
+    case Kind::STATUS_ASK:
+      answer_status(in.message.getStatusAsk().getControl(), cx);
+      break;
+    default:
+      unexpected_.note(in.message.which());
   }
 }
 
@@ -55,8 +78,31 @@ void PolicySlot::on_events(wire::EventBatch::Reader events) {
 }
 
 void PolicySlot::deliver(const policy::Events& events) {
+  ordinal_ = std::max(ordinal_, events.request);
   mirror_.apply(events);
-  live_->on_events(events);
+  live_.policy->on_events(events);
+  if (take_over_.under_way()) {
+    take_over_.follow(events);
+  }
+  if (before_.policy != nullptr) {
+    before_.policy->on_events(events);
+    if (--probation_left_ == 0) {
+      registry_->retire(std::move(before_.policy));
+    }
+  }
+}
+
+/// Marks `block` as named in this answer, if it may go after those named before.
+bool PolicySlot::name_victim(uint32_t block) {
+  const bool allowed = mirror_.known(block) && mirror_.is_resident(block) && named_[block] == 0 &&
+                       mirror_.uses(block) == 0 && mirror_.children(block) == gone_children_[block];
+  if (allowed) {
+    named_[block] = 1;
+    if (mirror_.known(mirror_.parent(block))) {
+      ++gone_children_[mirror_.parent(block)];
+    }
+  }
+  return allowed;
 }
 
 uint32_t PolicySlot::validate(std::vector<uint32_t>& answer, std::vector<int64_t>& scores,
@@ -64,21 +110,13 @@ uint32_t PolicySlot::validate(std::vector<uint32_t>& answer, std::vector<int64_t
   const bool scored = scores.size() == answer.size();
   size_t kept = 0;
   for (size_t i = 0; i < answer.size() && kept < limit; ++i) {
-    const uint32_t block = answer[i];
-    const bool allowed = mirror_.known(block) && mirror_.is_resident(block) &&
-                         named_[block] == 0 && mirror_.uses(block) == 0 &&
-                         mirror_.children(block) == gone_children_[block];
-    if (!allowed) {
+    if (!name_victim(answer[i])) {
       continue;
-    }
-    named_[block] = 1;
-    if (mirror_.parent(block) != BlockMirror::kNone) {
-      ++gone_children_[mirror_.parent(block)];
     }
     if (scored) {
       scores[kept] = scores[i];
     }
-    answer[kept++] = block;
+    answer[kept++] = answer[i];
   }
   const auto dropped = static_cast<uint32_t>(answer.size() - kept);
   answer.resize(kept);
@@ -87,18 +125,15 @@ uint32_t PolicySlot::validate(std::vector<uint32_t>& answer, std::vector<int64_t
 }
 
 void PolicySlot::fill(std::vector<uint32_t>& answer, size_t wanted) {
-  for (const uint32_t block : mirror_.by_recency()) {
-    if (answer.size() >= wanted) {
-      return;
-    }
-    if (named_[block] == 0 && mirror_.uses(block) == 0 &&
-        mirror_.children(block) == gone_children_[block]) {
-      named_[block] = 1;
-      if (mirror_.parent(block) != BlockMirror::kNone) {
-        ++gone_children_[mirror_.parent(block)];
+  // A parent that stands before its last child in the list is met in the next round.
+  for (size_t before = answer.size() + 1; answer.size() != before && answer.size() < wanted;) {
+    before = answer.size();
+    for (uint32_t block = mirror_.oldest(); block != BlockMirror::kNone && answer.size() < wanted;
+         block = mirror_.newer_than(block)) {
+      if (name_victim(block)) {
+        answer.push_back(block);
+        ++filled_;
       }
-      answer.push_back(block);
-      ++filled_;
     }
   }
 }
@@ -109,18 +144,20 @@ void PolicySlot::on_ask(wire::Ask::Reader ask, StepContext& cx) {
   std::vector<int64_t> scores;
   const uint32_t wanted = ask.getBlocks();
   answer.reserve(wanted);
-  live_->victims(wanted, mirror_.view(), answer, scores);
-  const size_t limit = live_->may_over_evict() ? mirror_.idle() : wanted;
+  live_.policy->victims(wanted, mirror_.view(), answer, scores);
+  const size_t limit = live_.policy->may_over_evict() ? mirror_.idle() : wanted;
   const uint32_t dropped = validate(answer, scores, limit);
   rejected_ += dropped;
+  decided_ += answer.size();
   const size_t owed = std::min<uint64_t>(wanted, mirror_.idle());
-  if (answer.size() < owed) {
+  const bool is_short = answer.size() < owed;
+  if (is_short) {
     scores.clear();
     fill(answer, owed);
   }
   for (const uint32_t block : answer) {
     named_[block] = 0;
-    if (mirror_.parent(block) != BlockMirror::kNone) {
+    if (mirror_.known(mirror_.parent(block))) {
       gone_children_[mirror_.parent(block)] = 0;
     }
   }
@@ -133,133 +170,84 @@ void PolicySlot::on_ask(wire::Ask::Reader ask, StepContext& cx) {
                 victims.setScores(data_of(scores));
                 victims.setRejected(dropped);
               });
-}
-
-Status PolicySlot::swap_to(std::string_view name, std::string_view params) {
-  auto made = registry_->make_eviction(name, config_.capacity, config_.seed, params);
-  if (!made) {
-    return made.status();
-  }
-  bool carried = false;
-  if ((*made)->name() == live_->name()) {
-    StateSink sink;
-    TROUPE_TRY(live_->save(sink));
-    StateSource source(sink.data());
-    carried = (*made)->load(source).is_ok();
-    if (!carried) {  // a half-loaded instance is worth nothing
-      made = registry_->make_eviction(name, config_.capacity, config_.seed, params);
-    }
-  }
-  if (!carried) {
-    rebuild(**made);
-  }
-  live_ = std::move(*made);
-  config_.policy = std::string(name);
-  config_.params = std::string(params);
-  ++generation_;
-  return Status::ok();
-}
-
-void PolicySlot::rebuild(policy::EvictionPolicy& next) const {
-  // Parents before children at insert; then the order of last use, so that recency is carried over.
-  std::vector<uint32_t> blocks = mirror_.by_recency();
-  std::vector<uint32_t> inserts = blocks;
-  std::stable_sort(inserts.begin(), inserts.end(), [&](uint32_t a, uint32_t b) {
-    return mirror_.depth(a) < mirror_.depth(b);
-  });
-  for (const uint32_t block : inserts) {
-    const uint32_t parent = mirror_.parent(block);
-    const uint32_t depth = mirror_.depth(block);
-    policy::Events e;
-    e.kind = policy::Event::kInsert;
-    e.blocks = {&block, 1};
-    e.parents = {&parent, 1};
-    e.depths = {&depth, 1};
-    next.on_events(e);
-  }
-  for (const uint32_t block : blocks) {
-    policy::Events e;
-    e.blocks = {&block, 1};
-    e.kind = mirror_.uses(block) == 0 ? policy::Event::kRelease : policy::Event::kHit;
-    // An insert counts as one use; further users are hits of their own.
-    for (uint32_t i = 1; i < std::max(2U, mirror_.uses(block)); ++i) {
-      next.on_events(e);
-    }
-  }
-}
-
-void PolicySlot::on_swap(wire::SwapPolicy::Reader swap, StepContext& cx) {
-  Status status = Status::ok();
-  if (swap.getGeneration() != 0 && swap.getGeneration() != generation_) {
-    status = Status(Code::kFailedPrecondition,
-                    "policy generation is " + std::to_string(generation_) + ", not " +
-                        std::to_string(swap.getGeneration()));
-  } else {
-    status = swap_to(swap.getName().cStr(), swap.getParams().cStr());
-  }
-  cx.out.send(Kind::ANSWER, 64 + status.text().size() / 8, [&](wire::Message::Builder m) {
-    auto answer = m.initAnswer();
-    answer.setControl(swap.getControl());
-    answer.setStatus(static_cast<uint16_t>(status.code()));
-    answer.setText(status.is_ok() ? config_.policy : status.text());
-    auto gauges = answer.initGauges(2);
-    gauges[0].setName("generation");
-    gauges[0].setValue(static_cast<int64_t>(generation_));
-    gauges[1].setName("resident");
-    gauges[1].setValue(static_cast<int64_t>(mirror_.resident()));
-  });
+  strike(dropped != 0 || is_short, cx);
 }
 
 Digest PolicySlot::digest() const noexcept {
-  return Digest().add(mirror_.digest()).add(live_->digest()).add(generation_).add(asked_);
+  return Digest()
+      .add(mirror_.digest())
+      .add(live_.policy->digest())
+      .add(generation_)
+      .add(asked_)
+      .add(probation_left_)
+      .add(take_over_.under_way() ? 1 : 0)
+      .add(strikes_);
 }
 
 Status PolicySlot::check() const {
   if (unexpected_.count != 0) {
-    return Status(Code::kInternal, "policy_slot: unexpected messages " +
-                                       std::to_string(unexpected_.count));
+    return Status(Code::kInternal,
+                  "policy_slot: unexpected messages " + std::to_string(unexpected_.count));
   }
-  const policy::HostView view = mirror_.view();
-  uint64_t children = 0;
-  uint64_t with_parent = 0;
-  for (uint32_t block = 0; block < mirror_.capacity(); ++block) {
-    children += view.children[block];
-    with_parent += view.resident[block] != 0 && view.parents[block] != BlockMirror::kNone ? 1 : 0;
+  if ((before_.policy != nullptr) != (probation_left_ != 0)) {
+    return Status(Code::kInternal, "policy_slot: a probation of " +
+                                       std::to_string(probation_left_) +
+                                       " batches and no policy before, or the other way round");
   }
-  return children == with_parent
-             ? Status::ok()
-             : Status(Code::kInternal, "policy_slot: " + std::to_string(children) +
-                                           " children counted, " + std::to_string(with_parent) +
-                                           " blocks have a parent");
+  return mirror_.check();
 }
 
 Status PolicySlot::save(StateSink& sink) const {
-  sink.u32(1);
-  sink.text(config_.policy);
-  sink.text(config_.params);
-  sink.u64(generation_);
-  sink.u64(asked_);
+  if (take_over_.under_way()) {
+    return Status(Code::kFailedPrecondition,
+                  "policy_slot: the change to " + coming_.name + " is under way");
+  }
+  sink.u32(2);
+  for (const Hosted* hosted : {&live_, &before_}) {
+    sink.text(hosted->name);
+    sink.text(hosted->params);
+  }
+  for (const uint64_t n :
+       {generation_, asked_, ordinal_, decided_, rejected_, filled_, probation_left_}) {
+    sink.u64(n);
+  }
+  sink.u32(strikes_);
+  sink.u32(answers_);
   TROUPE_TRY(mirror_.save(sink));
-  return live_->save(sink);
+  TROUPE_TRY(live_.policy->save(sink));
+  return before_.policy != nullptr ? before_.policy->save(sink) : Status::ok();
 }
 
 Status PolicySlot::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 1) {
+  if (const uint32_t schema = source.u32(); schema != 2) {
     return Status(Code::kUnsupported,
-                  "policy_slot: state schema " + std::to_string(schema) + ", not 1");
+                  "policy_slot: state schema " + std::to_string(schema) + ", not 2");
   }
-  config_.policy = source.text();
-  config_.params = source.text();
-  generation_ = source.u64();
-  asked_ = source.u64();
+  for (Hosted* hosted : {&live_, &before_}) {
+    hosted->name = source.text();
+    hosted->params = source.text();
+    hosted->policy = nullptr;
+  }
+  for (uint64_t* n :
+       {&generation_, &asked_, &ordinal_, &decided_, &rejected_, &filled_, &probation_left_}) {
+    *n = source.u64();
+  }
+  strikes_ = source.u32();
+  answers_ = source.u32();
   TROUPE_TRY(mirror_.load(source));
-  auto made =
-      registry_->make_eviction(config_.policy, config_.capacity, config_.seed, config_.params);
-  if (!made) {
-    return made.status();
+  for (Hosted* hosted : {&live_, &before_}) {
+    if (hosted == &before_ && probation_left_ == 0) {
+      break;
+    }
+    auto made =
+        registry_->make_eviction(hosted->name, config_.capacity, config_.seed, hosted->params);
+    if (!made) {
+      return made.status();
+    }
+    TROUPE_TRY((*made)->load(source));
+    hosted->policy = std::move(*made);
   }
-  live_ = std::move(*made);
-  return live_->load(source);
+  return Status::ok();
 }
 
 }  // namespace troupe

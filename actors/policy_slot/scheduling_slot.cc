@@ -1,14 +1,16 @@
 #include "actors/policy_slot/scheduling_slot.h"
 
+#include "runtime/core/gauges.h"
+#include "runtime/core/wire.h"
+
 #include <algorithm>
 #include <numeric>
-
-#include "runtime/core/wire.h"
 
 namespace troupe {
 namespace {
 
 using policy::QueuedRow;
+using Cause = wire::PolicyChanged::Cause;
 
 void identity(size_t n, std::vector<uint32_t>& out) {
   out.resize(n);
@@ -65,7 +67,8 @@ Expected<std::unique_ptr<policy::SchedulingPolicy>> make_scheduling(std::string_
                 "scheduling policy \"" + std::string(name) + "\" is none of fcfs, lpm");
 }
 
-SchedulingSlot::SchedulingSlot(std::string policy) : policy_(std::move(policy)) {
+SchedulingSlot::SchedulingSlot(std::string policy, uint16_t slot)
+    : slot_(slot), policy_(std::move(policy)), before_(policy_) {
   auto made = make_scheduling(policy_);
   TROUPE_ASSERT(made.is_ok());
   live_ = std::move(*made);
@@ -73,9 +76,22 @@ SchedulingSlot::SchedulingSlot(std::string policy) : policy_(std::move(policy)) 
 
 void SchedulingSlot::step(const Envelope& in, StepContext& cx) noexcept {
   switch (in.message.which()) {
-    case Kind::ORDER: on_order(in.message.getOrder(), cx); break;
-    case Kind::SWAP_POLICY: on_swap(in.message.getSwapPolicy(), cx); break;
-    default: unexpected_.note(in.message.which());
+    case Kind::ORDER:
+      on_order(in.message.getOrder(), cx);
+      break;
+    case Kind::SWAP_POLICY: {
+      const auto swap = in.message.getSwapPolicy();
+      change(swap.getName().cStr(), swap.getGeneration(), swap.getControl(), Cause::SWAP, cx);
+      break;
+    }
+    case Kind::ROLLBACK:
+      change(before_, 0, in.message.getRollback().getControl(), Cause::ROLLBACK, cx);
+      break;
+    case Kind::STATUS_ASK:
+      answer_status(in.message.getStatusAsk().getControl(), cx);
+      break;
+    default:
+      unexpected_.note(in.message.which());
   }
 }
 
@@ -102,23 +118,41 @@ void SchedulingSlot::on_order(wire::Order::Reader order, StepContext& cx) {
   });
 }
 
-void SchedulingSlot::on_swap(wire::SwapPolicy::Reader swap, StepContext& cx) {
-  auto made = make_scheduling(swap.getName().cStr());
-  if (swap.getGeneration() != 0 && swap.getGeneration() != generation_) {
+/// An order has no state: the one that comes decides at once.
+void SchedulingSlot::change(const std::string& name, uint64_t generation, uint64_t control,
+                            Cause cause, StepContext& cx) {
+  auto made = make_scheduling(name);
+  if (generation != 0 && generation != generation_) {
     made = Status(Code::kFailedPrecondition, "policy generation is " + std::to_string(generation_) +
-                                                 ", not " + std::to_string(swap.getGeneration()));
+                                                 ", not " + std::to_string(generation));
   }
   if (made) {
+    before_ = std::exchange(policy_, std::string(name));
     live_ = std::move(*made);
-    policy_ = swap.getName().cStr();
     ++generation_;
+    cx.out.send(Kind::POLICY_CHANGED, 32, [&](wire::Message::Builder m) {
+      auto changed = m.initPolicyChanged();
+      changed.setSlot(slot_);
+      changed.setFrom(before_);
+      changed.setTo(policy_);
+      changed.setGeneration(generation_);
+      changed.setCause(cause);
+    });
   }
   cx.out.send(Kind::ANSWER, 64 + made.status().text().size() / 8, [&](wire::Message::Builder m) {
     auto answer = m.initAnswer();
-    answer.setControl(swap.getControl());
+    answer.setControl(control);
     answer.setStatus(static_cast<uint16_t>(made.status().code()));
     answer.setText(made.is_ok() ? policy_ : made.status().text());
   });
+}
+
+void SchedulingSlot::answer_status(uint64_t control, StepContext& cx) const {
+  const std::pair<std::string, uint64_t> gauges[] = {
+      {"policy_slot.scheduling.generation", generation_},
+      {"policy_slot.scheduling.live=" + policy_, 1},
+      {"policy_slot.scheduling.invalid_answers", invalid_answers_}};
+  send_gauges(cx, control, gauges);
 }
 
 Digest SchedulingSlot::digest() const noexcept {
@@ -136,18 +170,20 @@ Status SchedulingSlot::check() const {
 }
 
 Status SchedulingSlot::save(StateSink& sink) const {
-  sink.u32(1);
+  sink.u32(2);
   sink.text(policy_);
+  sink.text(before_);
   sink.u64(generation_);
   return Status::ok();
 }
 
 Status SchedulingSlot::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 1) {
+  if (const uint32_t schema = source.u32(); schema != 2) {
     return Status(Code::kUnsupported,
-                  "scheduling slot: state schema " + std::to_string(schema) + ", not 1");
+                  "scheduling slot: state schema " + std::to_string(schema) + ", not 2");
   }
   policy_ = source.text();
+  before_ = source.text();
   generation_ = source.u64();
   TROUPE_TRY(source.status());
   auto made = make_scheduling(policy_);

@@ -3,11 +3,11 @@
 // Zheng et al., NeurIPS 2024), both within priority.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "runtime/core/actor_core.h"
 #include "runtime/core/policy.h"
+
+#include <memory>
+#include <string>
 
 namespace troupe {
 
@@ -16,7 +16,7 @@ Expected<std::unique_ptr<policy::SchedulingPolicy>> make_scheduling(std::string_
 
 class SchedulingSlot {
  public:
-  explicit SchedulingSlot(std::string policy);
+  SchedulingSlot(std::string policy, uint16_t slot);
 
   void step(const Envelope& in, StepContext& cx) noexcept;
   Digest digest() const noexcept;
@@ -26,9 +26,13 @@ class SchedulingSlot {
 
  private:
   void on_order(wire::Order::Reader order, StepContext& cx);
-  void on_swap(wire::SwapPolicy::Reader swap, StepContext& cx);
+  void change(const std::string& name, uint64_t generation, uint64_t control,
+              wire::PolicyChanged::Cause cause, StepContext& cx);
+  void answer_status(uint64_t control, StepContext& cx) const;
 
+  uint16_t slot_;
   std::string policy_;
+  std::string before_;  // what a rollback goes back to
   std::unique_ptr<policy::SchedulingPolicy> live_;
   uint64_t generation_ = 1;
   uint64_t invalid_answers_ = 0;

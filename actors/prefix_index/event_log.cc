@@ -4,17 +4,12 @@
 #include <cstring>
 
 namespace troupe::prefix {
-namespace {
-
-// Policies know what has left by so much of its key; two that agree in it cost a wrong guess only.
 uint64_t short_key(const BlockKey& key) noexcept {
   uint64_t out = 0;
   static_assert(sizeof key >= sizeof out);
   std::memcpy(&out, &key, sizeof out);
   return out;
 }
-
-}  // namespace
 
 void EventLog::open(wire::EventKind kind, uint8_t tier, const RequestRow* row) {
   if (!batches_.empty() && batches_.back().count == 0) {
@@ -106,8 +101,7 @@ void EventLog::flush(Outbox& out) {
         events.setParents(part(parents_, batch.facts));
         events.setDepths(part(depths_, batch.facts));
         events.setTokens(part(tokens_, batch.facts));
-        events.setKeys(
-            data_of(std::span<const uint64_t>(keys_).subspan(batch.facts, batch.count)));
+        events.setKeys(data_of(std::span<const uint64_t>(keys_).subspan(batch.facts, batch.count)));
       }
     }
   });

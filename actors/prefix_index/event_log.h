@@ -12,6 +12,10 @@
 
 namespace troupe::prefix {
 
+/// By so much of its key those know a block who have no part in what is true of it: policies and
+/// understudies. Two blocks that agree in it cost a wrong guess, never a wrong byte.
+uint64_t short_key(const BlockKey& key) noexcept;
+
 class EventLog {
  public:
   /// `class_bytes`: bytes of one block, by class.

@@ -72,6 +72,12 @@ void PrefixIndex::step(const Envelope& in, StepContext& cx) noexcept {
     case Kind::PURGE:
       on_purge(in.message.getPurge(), cx);
       break;
+    case Kind::WATCH:
+      watched_ = in.message.getWatch().getOn();
+      break;
+    case Kind::LOOKUPS_SEEN:
+      unread_ -= std::min(unread_, in.message.getLookupsSeen().getCount());
+      break;
     case Kind::STATUS_ASK:
       answer_status(in.message.getStatusAsk().getControl(), cx);
       break;

@@ -29,6 +29,7 @@ struct PrefixIndexConfig {
   bool publish_partial = true;              // a partial tail is published when its request ends
   bool verify_tokens = true;                // compare tokens on a hit, not keys alone
   uint8_t tiers = 1;                        // mask of the tiers that are there
+  uint64_t unread_lookups = 4096;           // told to understudies and not yet read, at most
 };
 
 class PrefixIndex {
@@ -131,6 +132,7 @@ class PrefixIndex {
   void match_batch(StepContext& cx);
   Found look_up(const Row& row, uint32_t total);
   bool must_wait(Row& row, const Found& found);
+  void tell_lookup(const Row& row, StepContext& cx);
   void enter(Row& row, const Found& found, uint32_t total);
   uint32_t fork_tokens(const Row& row, uint32_t total);
   void send_held(bool empty, StepContext& cx);
@@ -196,6 +198,9 @@ class PrefixIndex {
   // The rows that wait, by what they wait for; rows hold the truth.
   std::set<std::pair<uint32_t, uint64_t>> block_waiters_;    // block that moves, request
   std::set<std::pair<uint64_t, uint64_t>> request_waiters_;  // request that computes, request
+  bool watched_ = false;                                     // understudies want to hear of lookups
+  uint64_t unread_ = 0;                                      // lookups told and not yet read
+  uint64_t skipped_ = 0;                                     // since the last one that was told
   uint64_t waits_ = 0;                                       // times that a row was told to wait
   uint64_t folded_ = 0;
   uint64_t refused_ = 0;     // victims that were in use

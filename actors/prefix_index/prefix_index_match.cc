@@ -135,6 +135,30 @@ void PrefixIndex::enter(Row& row, const Found& found, uint32_t total) {
   set_pending(row);
 }
 
+/// To those who only watch; when they are behind, no more than that there was one.
+void PrefixIndex::tell_lookup(const Row& row, StepContext& cx) {
+  if (row.opaque() && row.keys.empty()) {
+    return;  // a request without keys asks nothing of the cache
+  }
+  if (unread_ >= config_.unread_lookups) {
+    ++skipped_;
+    return;
+  }
+  ++unread_;
+  std::vector<uint64_t> keys(row.keys.size());
+  std::transform(row.keys.begin(), row.keys.end(), keys.begin(), prefix::short_key);
+  cx.out.send(Kind::LOOKUP, data_words(keys.size() * sizeof(uint64_t)),
+              [&](wire::Message::Builder m) {
+                auto lookup = m.initLookup();
+                lookup.setRequest(row.request);
+                lookup.setSession(row.session);
+                lookup.setTenant(row.tenant);
+                lookup.setBlockTokens(block_tokens(row));
+                lookup.setKeys(data_of(keys));
+                lookup.setSkipped(std::exchange(skipped_, 0));
+              });
+}
+
 void PrefixIndex::on_match(wire::Step::Reader step, StepContext& cx) {
   if (batch_.step != 0) {
     ++stray_;  // one step is in flight at a time
@@ -172,6 +196,9 @@ void PrefixIndex::match_batch(StepContext& cx) {
       ++waits_;
       held_.push_back(row->request);
       continue;
+    }
+    if (watched_ && row->first.done == 0) {
+      tell_lookup(*row, cx);
     }
     enter(*row, found, in.total);
     load = load || found.hits > found.device;
@@ -225,8 +252,8 @@ size_t PrefixIndex::lower_blocks() const noexcept {
 }
 
 void PrefixIndex::fill_step(wire::Step::Builder out) const {
-  const auto keys = span_of<BlockKey>(
-      out.initKeys(static_cast<unsigned>(lower_blocks() * sizeof(BlockKey))));
+  const auto keys =
+      span_of<BlockKey>(out.initKeys(static_cast<unsigned>(lower_blocks() * sizeof(BlockKey))));
   const auto tiers = span_of<uint8_t>(out.initTiers(static_cast<unsigned>(lower_blocks())));
   uint32_t key = 0;
   out.setStep(batch_.step);

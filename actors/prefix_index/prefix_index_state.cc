@@ -12,7 +12,14 @@ Digest PrefixIndex::digest() const noexcept {
     d.add(key.make).add(key.key.w[0]).add(request);
   }
   d.add(batch_.step).add(batch_.rows.size()).add(batch_.news.size());
-  return d.add(published_).add(waits_).add(folded_).add(refused_).add(stray_);
+  return d.add(published_)
+      .add(waits_)
+      .add(folded_)
+      .add(refused_)
+      .add(stray_)
+      .add(watched_ ? 1 : 0)
+      .add(unread_)
+      .add(skipped_);
 }
 
 Status PrefixIndex::check_quick() const {
@@ -127,7 +134,7 @@ Status PrefixIndex::check() const {
 }
 
 Status PrefixIndex::save(StateSink& sink) const {
-  sink.u32(2);
+  sink.u32(3);
   tree_.save(sink);
   rows_.save(sink);
   sink.u64(kept_back_.size());
@@ -141,8 +148,8 @@ Status PrefixIndex::save(StateSink& sink) const {
                                    (leave.kept ? 4 : 0)));
     }
   }
-  for (const uint64_t v :
-       {published_, waits_, folded_, refused_, mismatched_, stray_, batch_.step, batch_.commits}) {
+  for (const uint64_t v : {published_, watched_ ? uint64_t{1} : 0, unread_, skipped_, waits_,
+                           folded_, refused_, mismatched_, stray_, batch_.step, batch_.commits}) {
     sink.u64(v);
   }
   sink.array(batch_.rows);
@@ -151,9 +158,9 @@ Status PrefixIndex::save(StateSink& sink) const {
 }
 
 Status PrefixIndex::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 2) {
+  if (const uint32_t schema = source.u32(); schema != 3) {
     return Status(Code::kUnsupported,
-                  "prefix_index: state schema " + std::to_string(schema) + ", not 2");
+                  "prefix_index: state schema " + std::to_string(schema) + ", not 3");
   }
   TROUPE_TRY(tree_.load(source));
   TROUPE_TRY(rows_.load(source));
@@ -170,10 +177,12 @@ Status PrefixIndex::load(StateSource& source) {
       kept.leaves.push_back({block, tier, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0});
     }
   }
-  for (uint64_t* v : {&published_, &waits_, &folded_, &refused_, &mismatched_, &stray_,
-                      &batch_.step, &batch_.commits}) {
+  uint64_t watched = 0;
+  for (uint64_t* v : {&published_, &watched, &unread_, &skipped_, &waits_, &folded_, &refused_,
+                      &mismatched_, &stray_, &batch_.step, &batch_.commits}) {
     *v = source.u64();
   }
+  watched_ = watched != 0;
   batch_.rows = source.array<RunIn>();
   batch_.news = source.array<NewIn>();
   TROUPE_TRY(source.status());

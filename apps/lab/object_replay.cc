@@ -109,7 +109,7 @@ class ObjectCache {
 
   const Trace& trace_;
   uint32_t capacity_;
-  EventBatch batch_;
+  plugin::EventBatch batch_;
   std::vector<uint32_t> handle_of_;
   std::vector<uint32_t> id_of_;
   std::vector<uint32_t> free_;

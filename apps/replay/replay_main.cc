@@ -33,17 +33,27 @@ class TrustedRegistry final : public policy::Registry {
   Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
       std::string_view name, uint32_t capacity, uint64_t seed,
       std::string_view params) const override {
-    const bool is_path = name.find('/') != std::string_view::npos;
-    if (is_path && std::find(paths_.begin(), paths_.end(), name) == paths_.end()) {
-      return Status(Code::kInvalidArgument,
-                    "the recording uses the library " + std::string(name) +
-                        ", which is not loaded on its word; if you trust it: --policy " +
-                        std::string(name));
-    }
+    TROUPE_TRY(trusts(name));
     return under_->make_eviction(name, capacity, seed, params);
+  }
+  Expected<std::unique_ptr<policy::Ghost>> make_ghost(std::string_view name, uint32_t capacity,
+                                                      uint64_t seed,
+                                                      std::string_view params) const override {
+    TROUPE_TRY(trusts(name));
+    return under_->make_ghost(name, capacity, seed, params);
   }
 
  private:
+  Status trusts(std::string_view name) const {
+    const bool is_path = name.find('/') != std::string_view::npos;
+    return is_path && std::find(paths_.begin(), paths_.end(), name) == paths_.end()
+               ? Status(Code::kInvalidArgument,
+                        "the recording uses the library " + std::string(name) +
+                            ", which is not loaded on its word; if you trust it: --policy " +
+                            std::string(name))
+               : Status::ok();
+  }
+
   std::unique_ptr<policy::Registry> under_;
   std::vector<std::string> paths_;
 };

@@ -1,10 +1,12 @@
 #include "apps/run/assembly.h"
 
+#include "actors/movers/policy_loader.h"
 #include "actors/policy_slot/lru.h"
 #include "apps/models/models.h"
 #include "apps/run/engines.h"
 #include "runtime/layout/block_bytes.h"
 #include "runtime/plugin/registry.h"
+#include "runtime/plugin/shelf.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -25,6 +27,12 @@ class RunRegistry final : public policy::Registry {
       return std::unique_ptr<policy::EvictionPolicy>(new LruPolicy(capacity));
     }
     return plugins_.make_eviction(name, capacity, seed, params);
+  }
+  Expected<std::unique_ptr<policy::Ghost>> make_ghost(std::string_view name, uint32_t capacity,
+                                                      uint64_t seed,
+                                                      std::string_view params) const override {
+    // The built-in is the plug-in of this name, linked in.
+    return plugins_.make_ghost(name == "lru" ? "vllm_lru" : name, capacity, seed, params);
   }
 
  private:
@@ -69,7 +77,7 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
 }  // namespace
 
 std::unique_ptr<policy::Registry> make_registry() {
-  return std::make_unique<RunRegistry>();
+  return std::make_unique<plugin::Shelf>(std::make_unique<RunRegistry>());
 }
 
 Expected<BlockCost> block_cost(const RunConfig& config) {
@@ -222,6 +230,12 @@ Status Assembly::make_movers(const RunConfig& config, MoverSet& movers) {
     movers.disk_mover = std::make_unique<ActorOf<DemotionMover>>(
         role_name(address_of(Role::kDiskMover)), *memory_, streams[2]);
   }
+  movers.policy_loader = std::make_unique<ActorOf<PolicyLoader>>(
+      role_name(address_of(Role::kPolicyLoader)),
+      PolicyLoaderConfig{
+          static_cast<uint32_t>(config.device_blocks + config.host_blocks + config.disk_blocks),
+          static_cast<uint64_t>(config.seed)},
+      *registry_);
   movers.clock = std::make_unique<ActorOf<Clock>>(role_name(address_of(Role::kClock)), 65536U);
   return Status::ok();
 }

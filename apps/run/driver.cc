@@ -12,11 +12,15 @@ Driver::Driver(const Workload& work, DriverOptions options, const KeyContext& ke
       options_(std::move(options)),
       keys_(keys),
       arena_(arena),
-      granule_bytes_(granule_bytes) {}
+      granule_bytes_(granule_bytes),
+      operator_(options_.script, options_.swap_policies, options_.swap_every) {}
 
 void Driver::start() {
   const std::lock_guard lock(mutex_);
-  send_arrivals();
+  // What the script wants before the first request is answered before it is sent.
+  if (!operator_.send_due(0, now_)) {
+    send_arrivals();
+  }
 }
 
 void Driver::send_arrivals() {
@@ -108,13 +112,20 @@ void Driver::on_frame(const Frame& frame) {
     case Kind::PLAN:
       if (step_timed_) {
         const auto spent = std::chrono::steady_clock::now() - step_sent_;
-        report_.control_us.push_back(std::chrono::duration<double, std::micro>(spent).count());
+        const double us = std::chrono::duration<double, std::micro>(spent).count();
+        report_.control_us.push_back(us);
+        if (step_changing_ || operator_.open()) {
+          report_.changing_us.push_back(us);
+        }
         step_timed_ = false;
       }
       on_plan(message.getPlan());
       break;
     case Kind::REPLY:
       on_reply(message.getReply());
+      break;
+    case Kind::POLICY_CHANGED:
+      operator_.on_changed(message.getPolicyChanged(), terminal_);
       break;
     case Kind::ANSWER:
       on_answer(message.getAnswer());
@@ -297,43 +308,16 @@ void Driver::stop_if_asked() {
   }
 }
 
-namespace {
-constexpr uint64_t kSwapControl = 1000;  // control numbers from here on are swaps
-}  // namespace
-
-/// The device tier's policy, by message, while requests run.
-void Driver::post_swap() {
-  if (options_.swap_every == 0 || swap_open_ ||
-      terminal_ - replies_at_swap_ < options_.swap_every) {
-    return;
-  }
-  const std::string& name = options_.swap_policies[report_.swaps % options_.swap_policies.size()];
-  const uint64_t control = kSwapControl + report_.swaps++;
-  replies_at_swap_ = terminal_;
-  swap_open_ = true;
-  swap_sent_ = std::chrono::steady_clock::now();
-  link_->post(Kind::CONTROL, now_, 16 + name.size() / 8, [&](wire::Message::Builder m) {
-    auto out = m.initControl();
-    out.setControl(control);
-    auto swap = out.initSwapPolicy();
-    swap.setSlot(static_cast<uint16_t>(PolicySlotId::kEvictDevice));
-    swap.initSwap().setName(name);
-  });
-}
-
 void Driver::on_answer(wire::Answer::Reader answer) {
-  if (answer.getControl() < kSwapControl) {
-    for (const auto gauge : answer.getGauges()) {
-      report_.gauges[gauge.getName().cStr()] = gauge.getValue();
+  if (answer.getControl() >= Operator::kFirstControl) {
+    operator_.on_answer(answer);
+    if (!options_.serial && !operator_.send_due(terminal_, now_) && next_item_ == 0) {
+      send_arrivals();
     }
     return;
   }
-  swap_open_ = false;
-  const auto spent = std::chrono::steady_clock::now() - swap_sent_;
-  report_.swap_us.push_back(std::chrono::duration<double, std::micro>(spent).count());
-  if (answer.getStatus() != static_cast<uint16_t>(Code::kOk)) {
-    ++report_.swaps_failed;
-    report_.swap_error = answer.getText().cStr();
+  for (const auto gauge : answer.getGauges()) {
+    report_.gauges[gauge.getName().cStr()] = gauge.getValue();
   }
 }
 
@@ -349,9 +333,7 @@ Expected<bool> Driver::go_on() {
   if (!options_.serial) {
     return false;
   }
-  const uint64_t swaps = report_.swaps;
-  post_swap();
-  if (report_.swaps != swaps) {
+  if (operator_.send_due(terminal_, now_)) {
     return true;  // alone, so that it meets the same events on both dispatchers
   }
   const uint32_t sent = next_item_;
@@ -377,6 +359,7 @@ void Driver::post_step_done() {
   const std::vector<BlockKey>& keys = answer_.keys;
   step_sent_ = std::chrono::steady_clock::now();
   step_timed_ = true;
+  step_changing_ = operator_.open();
   link_->post(Kind::STEP_DONE, now_,
               done.size() * 6 + data_words(tokens.size() * 4) + keys.size() * 4 + 4,
               [&](wire::Message::Builder m) {
@@ -414,7 +397,7 @@ void Driver::on_reply(wire::Reply::Reader reply) {
     on_progress(terminal_, work_.items.size());
   }
   if (!options_.serial) {
-    post_swap();
+    operator_.send_due(terminal_, now_);
     send_arrivals();
   }
 }
@@ -461,10 +444,7 @@ void Driver::fill_report(RunReport& report) const {
   report.all = report_.all;
   report.tenants = report_.tenants;
   report.gauges = report_.gauges;
-  report.swaps = report_.swaps;
-  report.swaps_failed = report_.swaps_failed;
-  report.swap_error = report_.swap_error;
-  report.swap_us = report_.swap_us;
+  operator_.fill_report(report);
   report.verified_bytes = report_.verified_bytes;
   report.mismatches = report_.mismatches;
   report.first_mismatch = report_.first_mismatch;
@@ -472,6 +452,7 @@ void Driver::fill_report(RunReport& report) const {
   report.copied_blocks = report_.copied_blocks;
   report.steps = report_.steps;
   report.control_us = report_.control_us;
+  report.changing_us = report_.changing_us;
   if (paged_tokens_ > 0) {
     const auto length = static_cast<double>(length_tokens_);
     report.waste_contiguous = 1 - length / static_cast<double>(contiguous_tokens_);

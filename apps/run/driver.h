@@ -8,6 +8,7 @@
 #include "apps/config/run_config.h"
 #include "apps/run/content.h"
 #include "apps/run/engine_model.h"
+#include "apps/run/operator.h"
 #include "apps/run/stats.h"
 #include "apps/run/workload.h"
 #include "runtime/core/dispatcher.h"
@@ -36,8 +37,9 @@ struct DriverOptions {
   std::vector<TenantConfig> tenants;  // by the workload's tenant ids
   ContentShape content;
   EngineFacts engine;
-  std::vector<std::string> swap_policies;  // of the device tier, in turn …
-  uint64_t swap_every = 0;                 // … after so many replies; 0: never
+  std::vector<Command> script;              // what an operator does meanwhile
+  std::vector<std::string> swap_policies;   // of the device tier, in turn …
+  uint64_t swap_every = 0;                  // … after so many replies; 0: never
   const std::atomic<bool>* stop = nullptr;  // set: nothing more is sent, what is live is cancelled
 };
 
@@ -48,7 +50,10 @@ class Driver final : public ClientPort {
   Driver(const Workload& work, DriverOptions options, const KeyContext& keys,
          std::span<std::byte> arena, uint64_t granule_bytes);
 
-  void connect(Dispatcher& dispatcher) { link_ = &dispatcher; }
+  void connect(Dispatcher& dispatcher) {
+    link_ = &dispatcher;
+    operator_.connect(dispatcher);
+  }
   /// Sends the first requests. [once, before the dispatcher runs]
   void start();
   void on_frame(const Frame& frame) override;
@@ -111,7 +116,6 @@ class Driver final : public ClientPort {
   };
   bool sweep_due() const noexcept;
   void stop_if_asked();
-  void post_swap();
   void on_answer(wire::Answer::Reader answer);
   void post_answer();
   void post_step_done();
@@ -143,11 +147,10 @@ class Driver final : public ClientPort {
   std::function<Status()> sweep_;
   Answer answer_;
   bool stopping_ = false;
-  bool swap_open_ = false;  // one at a time
-  uint64_t replies_at_swap_ = 0;
-  std::chrono::steady_clock::time_point swap_sent_;
+  Operator operator_;
   std::chrono::steady_clock::time_point step_sent_;
   bool step_timed_ = false;
+  bool step_changing_ = false;  // a command about policies was open when it was sent
 };
 
 }  // namespace troupe

@@ -1,7 +1,6 @@
 // The report of a run as a table and as JSON.
 #include "apps/json/append_text.h"
-#include "apps/json/json_writer.h"
-#include "apps/run/stats.h"
+#include "apps/run/report_parts.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,14 +11,6 @@ namespace {
 
 double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-void write_quantiles(JsonWriter& json, const char* key, const std::vector<double>& values) {
-  json.key(key).begin_object();
-  json.field("p50", quantile(values, 0.5));
-  json.field("p90", quantile(values, 0.9));
-  json.field("p99", quantile(values, 0.99));
-  json.end_object();
 }
 
 void write_totals(JsonWriter& json, const RunTotals& t) {
@@ -67,6 +58,14 @@ void add_totals_text(std::string& out, const RunTotals& t) {
 }
 
 }  // namespace
+
+void write_quantiles(JsonWriter& json, const char* key, const std::vector<double>& values) {
+  json.key(key).begin_object();
+  json.field("p50", quantile(values, 0.5));
+  json.field("p90", quantile(values, 0.9));
+  json.field("p99", quantile(values, 0.99));
+  json.end_object();
+}
 
 double quantile(std::vector<double> values, double q) {
   if (values.empty()) {
@@ -171,13 +170,7 @@ std::string report_text(const RunReport& r) {
       quantile(r.control_us, 0.5), quantile(r.control_us, 0.99),
       static_cast<unsigned long long>(r.steps), static_cast<unsigned long long>(r.messages));
   append_text(out, "  time               %.1f s modelled, %.1f s here\n", r.virtual_s, r.wall_s);
-  if (r.swaps > 0) {
-    append_text(out, "  policy swaps       %llu, %llu failed; p50 %.1f p99 %.1f us each%s%s\n",
-                static_cast<unsigned long long>(r.swaps),
-                static_cast<unsigned long long>(r.swaps_failed), quantile(r.swap_us, 0.5),
-                quantile(r.swap_us, 0.99), r.swap_error.empty() ? "" : "; last error: ",
-                r.swap_error.c_str());
-  }
+  add_operator_text(out, r);
   if (r.interrupted) {
     append_text(
         out,
@@ -202,8 +195,7 @@ std::string report_json(const RunReport& r) {
   json.field("real_block_bytes", r.real_block_bytes);
   json.field("verified_bytes", r.verified_bytes);
   json.field("mismatches", r.mismatches);
-  json.field("swaps", r.swaps).field("swaps_failed", r.swaps_failed);
-  write_quantiles(json, "swap_us", r.swap_us);
+  write_operator(json, r);
   json.field("interrupted", r.interrupted).field("not_sent", r.not_sent);
   json.field("failed_loads", r.failed_loads);
   json.field("evictions", r.evictions);

@@ -3,6 +3,7 @@
 #include "apps/run/assembly.h"
 #include "apps/run/driver.h"
 #include "apps/run/engines.h"
+#include "apps/run/lookup_log.h"
 #include "runtime/inline/inline_dispatcher.h"
 #include "runtime/shell/shell.h"
 #include "runtime/trace/lane_storage.h"
@@ -40,6 +41,7 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
       static_cast<uint32_t>(config.real_block_bytes / config.block_tokens) / 8 * 8;
   d.engine = engine;
   d.stop = options.stop;
+  d.script = options.script;
   d.swap_policies = options.swap_policies;
   d.swap_every = options.swap_policies.empty() ? 0 : options.swap_every;
   uint32_t longest = 0;
@@ -168,6 +170,21 @@ Status run_to_end(Dispatcher& dispatcher, Driver& driver, const RunConfig& confi
   return asked ? Status::ok() : asked.status();
 }
 
+/// The same; the lookups that understudies saw go to the file `log` (empty: nowhere).
+Status run_logged(Dispatcher& dispatcher, Driver& driver, const RunConfig& config,
+                  const std::string& log) {
+  if (log.empty()) {
+    return run_to_end(dispatcher, driver, config);
+  }
+  auto lookups = LookupLog::open(log);
+  if (!lookups) {
+    return lookups.status();
+  }
+  (*lookups)->attach(dispatcher);
+  TROUPE_TRY(run_to_end(dispatcher, driver, config));
+  return (*lookups)->close();
+}
+
 /// What a report says before anything has run.
 RunReport report_of(const RunConfig& config, const Workload& work, const EngineFacts& engine,
                     const BlockCost& cost) {
@@ -234,7 +251,7 @@ Expected<RunReport> run_trace(RunConfig config, const Workload& work, const RunO
     {
       const auto dispatcher = make_dispatcher(config, (*assembly)->troupe(), driver);
       (*recording)->attach(*dispatcher);
-      TROUPE_TRY(run_to_end(*dispatcher, driver, config));
+      TROUPE_TRY(run_logged(*dispatcher, driver, config, options.lookup_log));
       report.messages = dispatcher->deliveries();
     }
     report.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();

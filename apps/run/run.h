@@ -4,6 +4,7 @@
 
 #include "actors/movers/disk_tier.h"
 #include "apps/config/run_config.h"
+#include "apps/run/operator.h"
 #include "apps/run/stats.h"
 #include "apps/run/workload.h"
 #include "runtime/base/status.h"
@@ -21,6 +22,7 @@ struct RunOptions {
   double speed = 1;           // 0: as credits allow
   std::string record;         // directory for the lanes; empty: not recorded
   bool record_edges = false;  // only what came from outside; the rest is made again at replay
+  std::string lookup_log;     // file: the lookups that understudies saw, as a trace
   uint32_t max_length =
       0;  // contiguous preallocation compared with; 0: 4096, or the longest request
   std::function<void(uint64_t done, uint64_t total)> on_progress;
@@ -28,6 +30,8 @@ struct RunOptions {
   std::function<void(uint64_t done, std::span<std::byte> device)> tamper;
   /// The same with the host tier's memory.
   std::function<void(uint64_t done, std::span<std::byte> host)> tamper_host;
+  /// What an operator does about policies meanwhile.
+  std::vector<Command> script;
   /// Policies that take turns on the device tier, one swap by message after `swap_every` replies.
   std::vector<std::string> swap_policies;
   uint64_t swap_every = 0;

@@ -1,16 +1,16 @@
 // `troupe run`: drives a troupe with a trace on a virtual clock and prints what a serving engineer
 // wants to know. Exit codes: 0 all well; 1 a byte was wrong, an invariant broke or a request got no
 // answer; 2 bad input (arguments, configuration, trace); 130 stopped by a signal.
+#include "apps/run/run.h"
+
 #include <CLI/CLI.hpp>
-#include <csignal>
-#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <optional>
-
-#include "apps/run/run.h"
+#include <unistd.h>
 
 namespace troupe {
 namespace {
@@ -33,6 +33,8 @@ struct Arguments {
   std::optional<int64_t> block_tokens;
   uint32_t max_length = 0;
   std::vector<std::string> swap;
+  std::vector<std::string> at;
+  std::string lookup_log;
   uint64_t swap_every = 0;
 };
 
@@ -66,6 +68,12 @@ void declare(CLI::App& app, Arguments& a) {
                  "policies that take turns on the device tier while it serves, comma-separated")
       ->delimiter(',');
   app.add_option("--swap-every", a.swap_every, "replies between two swaps");
+  app.add_option("--at", a.at,
+                 "REPLIES=COMMAND, as often as wanted: what an operator does while it serves; "
+                 "COMMAND: swap [SLOT] POLICY[:PARAMS], rollback [SLOT], shadow NAME=POLICY "
+                 "[blocks=N] [one-in=N], unshadow NAME, promote NAME [SLOT], policies");
+  app.add_option("--lookup-log", a.lookup_log,
+                 "write the lookups that understudies saw into this file, a trace for troupe lab");
   app.footer(
       "Example:\n  troupe run --config configs/agent_rag.toml --trace trace.jsonl.zst --json -\n"
       "Exit codes: 0 all well, 1 wrong bytes or a broken invariant, 2 bad input, 130 stopped by a "
@@ -113,6 +121,14 @@ Expected<RunOptions> options_of(const Arguments& a) {
   options.max_length = a.max_length;
   options.record = a.record;
   options.record_edges = a.record_mode == "edges";
+  for (const std::string& text : a.at) {
+    auto command = parse_command(text);
+    if (!command) {
+      return command.status();
+    }
+    options.script.push_back(*command);
+  }
+  options.lookup_log = a.lookup_log;
   options.swap_policies = a.swap;
   options.swap_every = a.swap_every;
   if (a.swap.empty() != (a.swap_every == 0)) {
@@ -130,8 +146,8 @@ Expected<RunOptions> options_of(const Arguments& a) {
     }
   }
   if (isatty(STDERR_FILENO) != 0) {
-    options.on_progress = [last = std::chrono::steady_clock::time_point{}](
-                              uint64_t done, uint64_t total) mutable {
+    options.on_progress = [last = std::chrono::steady_clock::time_point{}](uint64_t done,
+                                                                           uint64_t total) mutable {
       const auto now = std::chrono::steady_clock::now();
       if (now - last > std::chrono::milliseconds(200) || done == total) {
         last = now;

@@ -5,15 +5,16 @@
 // capacity. Every answer is validated by its host; a wrong one costs the policy, never the server.
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <vector>
-
 #include "runtime/base/status.h"
 #include "runtime/base/tick.h"
 #include "runtime/core/snapshot.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace troupe::policy {
 
@@ -22,7 +23,16 @@ namespace troupe::policy {
 
 /// Values as in schemas/policy.capnp EventKind.
 enum class Event : uint8_t {
-  kInsert = 1, kHit, kRelease, kRemove, kRefused, kPromoted, kDemoted, kPause, kResume, kSupersede,
+  kInsert = 1,
+  kHit,
+  kRelease,
+  kRemove,
+  kRefused,
+  kPromoted,
+  kDemoted,
+  kPause,
+  kResume,
+  kSupersede,
 };
 
 /// One batch of equal events of one request, in order. Arrays beside `blocks` are as long, or
@@ -34,7 +44,7 @@ struct Events {
   uint32_t tenant = 0;
   uint64_t bytes = 0;  // of one block
   uint32_t hints = 0;
-  Tick at;             // pause: expected return
+  Tick at;  // pause: expected return
   std::span<const uint32_t> blocks;
   std::span<const uint32_t> parents;  // insert; 2^32-1: a root
   std::span<const uint32_t> depths;   // insert; a root's is 0
@@ -73,6 +83,44 @@ class EvictionPolicy {
   virtual uint64_t digest() const noexcept = 0;
 };
 
+// ---- understudies
+// ------------------------------------------------------------------------------
+
+/// What one request asks of a cache.
+struct GhostLookup {
+  std::span<const uint32_t> ids;   // its blocks, root first; dense names
+  std::span<const uint64_t> keys;  // what policies know them by; empty: the ids
+  uint64_t ordinal = 0;
+  uint64_t session = 0;
+  uint32_t block_tokens = 0;
+  uint64_t key(size_t i) const noexcept { return keys.empty() ? ids[i] : keys[i]; }
+};
+
+struct GhostCounts {  // of blocks
+  uint64_t accesses = 0;
+  uint64_t hits = 0;
+  uint64_t evictions = 0;
+  uint64_t uncached = 0;      // found no room
+  uint64_t over_evicted = 0;  // beyond what was asked
+};
+
+/// A policy with a cache of names of its own: what it would have hit.
+class Ghost {
+ public:
+  virtual ~Ghost() = default;
+  /// One request from its lookup to its end; returns the blocks hit.
+  virtual uint32_t lookup(const GhostLookup& request) noexcept = 0;
+  /// Ids that come are below.
+  virtual void grow(uint32_t ids) = 0;
+  virtual bool resident(uint32_t id) const noexcept = 0;
+  virtual GhostCounts counts() const noexcept = 0;
+  /// Not ok: the policy gave a wrong answer, and the counts are void.
+  virtual Status status() const = 0;
+  virtual uint64_t digest() const noexcept = 0;
+  virtual Status save(StateSink& sink) = 0;
+  virtual Status load(StateSource& source) = 0;
+};
+
 // ---- scheduling
 // ----------------------------------------------------------------------------------
 
@@ -98,12 +146,12 @@ class SchedulingPolicy {
 
 /// All rates as measured by the movers, in whole units so that decisions are exact.
 struct LoadQuestion {
-  uint64_t bytes = 0;             // of one block
-  uint32_t blocks = 0;            // candidates, leading ones first
-  uint32_t tokens = 0;            // tokens of these blocks
+  uint64_t bytes = 0;   // of one block
+  uint32_t blocks = 0;  // candidates, leading ones first
+  uint32_t tokens = 0;  // tokens of these blocks
   uint64_t tier_bytes_per_s = 0;
   uint64_t tier_latency_ns = 0;
-  uint32_t queue_depth = 0;       // copies already waiting there
+  uint32_t queue_depth = 0;  // copies already waiting there
   uint64_t prefill_tokens_per_s = 0;
 };
 
@@ -111,10 +159,10 @@ struct LeavingBlock {
   uint32_t block = 0;
   uint32_t depth = 0;
   uint32_t tokens = 0;
-  uint32_t uses = 0;     // requests that used it, the one that computed it included
+  uint32_t uses = 0;  // requests that used it, the one that computed it included
   uint32_t tenant = 0;
-  uint8_t also_in = 0;   // residence mask without the tier it leaves
-  uint8_t to = 0;        // the tier that it would go to
+  uint8_t also_in = 0;  // residence mask without the tier it leaves
+  uint8_t to = 0;       // the tier that it would go to
 };
 
 class TieringPolicy {
@@ -133,11 +181,11 @@ class TieringPolicy {
 struct FormatQuestion {
   uint32_t block = 0;
   uint8_t tier = 0;
-  uint8_t role = 0;        // index of the layer group
-  uint32_t depth = 0;      // blocks from the sequence's start
-  uint32_t from_end = 0;   // blocks from its end
+  uint8_t role = 0;       // index of the layer group
+  uint32_t depth = 0;     // blocks from the sequence's start
+  uint32_t from_end = 0;  // blocks from its end
   uint64_t age_requests = 0;
-  uint8_t format = 0;      // as it is now
+  uint8_t format = 0;  // as it is now
 };
 
 class QuantizationPolicy {
@@ -153,8 +201,8 @@ class QuantizationPolicy {
 
 struct RetentionQuestion {
   uint64_t request = 0;
-  uint32_t tokens = 0;     // cached now
-  uint32_t budget = 0;     // tokens that may stay
+  uint32_t tokens = 0;              // cached now
+  uint32_t budget = 0;              // tokens that may stay
   std::span<const int64_t> scores;  // a token, fixed point; empty where the scheme needs none
 };
 
@@ -177,6 +225,22 @@ class Registry {
   /// `capacity`: blocks handles are below this. `seed`: for policies that draw.
   virtual Expected<std::unique_ptr<EvictionPolicy>> make_eviction(
       std::string_view name, uint32_t capacity, uint64_t seed, std::string_view params) const = 0;
+  /// A policy with a ghost cache of `capacity` blocks.
+  virtual Expected<std::unique_ptr<Ghost>> make_ghost(std::string_view name, uint32_t capacity,
+                                                      uint64_t seed,
+                                                      std::string_view params) const {
+    (void)capacity, (void)seed, (void)params;
+    return Status(Code::kUnsupported, "no ghost cache of \"" + std::string(name) + "\" here");
+  }
+  /// Makes an instance for a make_eviction to come, away from the live path where the registry can.
+  /// Errors: those of make_eviction. [any thread]
+  virtual Status prepare(std::string_view name, uint32_t capacity, uint64_t seed,
+                         std::string_view params) const {
+    return make_eviction(name, capacity, seed, params).status();
+  }
+  /// Ends an instance. Those of many blocks have much memory to give back: a registry may see to it
+  /// away from the live path.
+  virtual void retire(std::unique_ptr<EvictionPolicy> policy) const { policy.reset(); }
 };
 
 }  // namespace troupe::policy

@@ -5,9 +5,6 @@
 namespace troupe::plugin {
 namespace {
 
-constexpr uint32_t kStateMagic = 0x31505654;  // "TVP1"
-constexpr uint32_t kSaveRange = 4096;
-
 static_assert(static_cast<uint32_t>(policy::Event::kInsert) == TROUPE_EVENT_INSERT);
 static_assert(static_cast<uint32_t>(policy::Event::kSupersede) == TROUPE_EVENT_SUPERSEDE);
 
@@ -72,52 +69,8 @@ class PluginEviction final : public policy::EvictionPolicy {
     }
   }
 
-  Status save(StateSink& sink) const override {
-    auto global = instance_.save_global();
-    if (!global) {
-      return global.status();
-    }
-    const uint32_t capacity = instance_.options().capacity;
-    sink.u32(kStateMagic);
-    sink.text(instance_.desc().id);
-    sink.u32(instance_.desc().state_schema);
-    sink.u32(capacity);
-    sink.u32(instance_.desc().block_state_bytes);
-    for (uint32_t at = 0; at < capacity; at += kSaveRange) {
-      auto records = instance_.save_blocks(at, std::min(kSaveRange, capacity - at));
-      if (!records) {
-        return records.status();
-      }
-      sink.array(*records);
-    }
-    sink.array(*global);
-    return Status::ok();
-  }
-
-  Status load(StateSource& source) override {
-    const uint32_t magic = source.u32();
-    const std::string id = source.text();
-    const uint32_t schema = source.u32();
-    const uint32_t capacity = source.u32();
-    source.u32();  // record size: checked with each range
-    TROUPE_TRY(source.status());
-    if (magic != kStateMagic || id != instance_.desc().id ||
-        capacity != instance_.options().capacity) {
-      return Status(Code::kUnsupported, "state of policy '" + id + "' at " +
-                                            std::to_string(capacity) + " blocks, not of '" +
-                                            instance_.desc().id + "' at " +
-                                            std::to_string(instance_.options().capacity));
-    }
-    for (uint32_t at = 0; at < capacity; at += kSaveRange) {
-      auto records = source.array<uint8_t>();
-      TROUPE_TRY(source.status());
-      TROUPE_TRY(instance_.load_blocks(schema, at, std::min(kSaveRange, capacity - at),
-                                       std::move(records)));
-    }
-    const auto global = source.array<uint8_t>();
-    TROUPE_TRY(source.status());
-    return instance_.load_global(schema, global);
-  }
+  Status save(StateSink& sink) const override { return save_policy(instance_, sink); }
+  Status load(StateSource& source) override { return load_policy(instance_, source); }
 
   uint64_t digest() const noexcept override { return instance_.digest(); }
 

@@ -5,6 +5,9 @@
 namespace troupe::plugin {
 namespace {
 
+constexpr uint32_t kStateMagic = 0x31505654;  // "TVP1"
+constexpr uint32_t kSaveRange = 4096;         // records saved at once
+
 // What a host offers a policy today: a log that goes nowhere, since cores do not log.
 const void* no_extension(void*, const char*) {
   return nullptr;
@@ -141,6 +144,52 @@ Status EvictionInstance::load_blocks(uint32_t schema, uint32_t first, uint32_t c
 Status EvictionInstance::load_global(uint32_t schema, const std::vector<uint8_t>& bytes) {
   return status_of(policy_.load_global(policy_.self, schema, bytes.data(), bytes.size()), desc_->id,
                    "load_global");
+}
+
+Status save_policy(const EvictionInstance& instance, StateSink& sink) {
+  auto global = instance.save_global();
+  if (!global) {
+    return global.status();
+  }
+  const uint32_t capacity = instance.options().capacity;
+  sink.u32(kStateMagic);
+  sink.text(instance.desc().id);
+  sink.u32(instance.desc().state_schema);
+  sink.u32(capacity);
+  sink.u32(instance.desc().block_state_bytes);
+  for (uint32_t at = 0; at < capacity; at += kSaveRange) {
+    auto records = instance.save_blocks(at, std::min(kSaveRange, capacity - at));
+    if (!records) {
+      return records.status();
+    }
+    sink.array(*records);
+  }
+  sink.array(*global);
+  return Status::ok();
+}
+
+Status load_policy(EvictionInstance& instance, StateSource& source) {
+  const uint32_t magic = source.u32();
+  const std::string id = source.text();
+  const uint32_t schema = source.u32();
+  const uint32_t capacity = source.u32();
+  source.u32();  // record size: checked with each range
+  TROUPE_TRY(source.status());
+  if (magic != kStateMagic || id != instance.desc().id || capacity != instance.options().capacity) {
+    return Status(Code::kUnsupported, "state of policy '" + id + "' at " +
+                                          std::to_string(capacity) + " blocks, not of '" +
+                                          instance.desc().id + "' at " +
+                                          std::to_string(instance.options().capacity));
+  }
+  for (uint32_t at = 0; at < capacity; at += kSaveRange) {
+    auto records = source.array<uint8_t>();
+    TROUPE_TRY(source.status());
+    TROUPE_TRY(
+        instance.load_blocks(schema, at, std::min(kSaveRange, capacity - at), std::move(records)));
+  }
+  const auto global = source.array<uint8_t>();
+  TROUPE_TRY(source.status());
+  return instance.load_global(schema, global);
 }
 
 }  // namespace troupe::plugin

@@ -5,6 +5,7 @@
 
 #include "policies/abi/eviction.h"
 #include "runtime/base/status.h"
+#include "runtime/core/snapshot.h"
 #include "runtime/plugin/loader.h"
 
 #include <cstdint>
@@ -57,5 +58,9 @@ class EvictionInstance {
   InstanceOptions options_;
   std::shared_ptr<const Library> library_;
 };
+
+/// The whole state in one piece; loads into an instance of the same policy and capacity.
+Status save_policy(const EvictionInstance& instance, StateSink& sink);
+Status load_policy(EvictionInstance& instance, StateSource& source);
 
 }  // namespace troupe::plugin

@@ -1,6 +1,7 @@
 #include "runtime/plugin/registry.h"
 
 #include "runtime/plugin/adapter.h"
+#include "runtime/plugin/ghost_cache.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -71,7 +72,7 @@ Expected<std::shared_ptr<const Library>> Registry::library(std::string_view name
 }
 
 Expected<EvictionInstance> Registry::make_instance(std::string_view name,
-                                                   const InstanceOptions& options) {
+                                                   const InstanceOptions& options) const {
   auto loaded = library(name);
   if (!loaded) {
     return loaded.status();
@@ -96,6 +97,16 @@ Expected<std::unique_ptr<policy::EvictionPolicy>> Registry::make_eviction(
   options.params = std::string(params);
   return make_eviction_policy(found->create, desc != nullptr ? desc : found->policies.front(),
                               options, found);
+}
+
+Expected<std::unique_ptr<policy::Ghost>> Registry::make_ghost(std::string_view name,
+                                                              uint32_t capacity, uint64_t seed,
+                                                              std::string_view params) const {
+  auto made = make_instance(name, {capacity, seed, std::string(params)});
+  if (!made) {
+    return made.status();
+  }
+  return plugin::make_ghost(std::move(*made));
 }
 
 }  // namespace troupe::plugin

@@ -26,10 +26,14 @@ class Registry final : public policy::Registry {
   std::string path_of(std::string_view name) const;
   std::string known_names() const;
   Expected<std::shared_ptr<const Library>> library(std::string_view name) const;
-  Expected<EvictionInstance> make_instance(std::string_view name, const InstanceOptions& options);
+  Expected<EvictionInstance> make_instance(std::string_view name,
+                                           const InstanceOptions& options) const;
   Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
       std::string_view name, uint32_t capacity, uint64_t seed,
       std::string_view params) const override;
+  Expected<std::unique_ptr<policy::Ghost>> make_ghost(std::string_view name, uint32_t capacity,
+                                                      uint64_t seed,
+                                                      std::string_view params) const override;
 
  private:
   std::string dir_;

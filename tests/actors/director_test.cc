@@ -82,7 +82,7 @@ TEST_CASE("purge, swap and drain go to whom they concern, and the answer comes b
     c.getSwapPolicy().initSwap();
   });
   REQUIRE(kinds(sent) == std::vector{Kind::SWAP_POLICY});
-  CHECK(sent[0].instance == 1);
+  sent[0].read([](auto m) { CHECK(m.getSwapPolicy().getSlot() == 1); });
   CHECK(answered(answer(h, 2, "generation", 1)).first == Code::kOk);
   CHECK(kinds(control(h, 3, [](auto c) { c.setDrain(); })) == std::vector{Kind::DRAIN});
 }

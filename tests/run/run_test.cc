@@ -204,10 +204,10 @@ TEST_CASE("policies are swapped by message while requests run; none is lost") {
     options.swap_policies = {"sieve", "troupe", "lru", "s3fifo", "nonsense", "vllm_lru"};
     options.swap_every = 2;
     const RunReport report = must_run(config, sessions(20, 4, 8), options);
-    CHECK(report.swaps >= 20);
-    CHECK(report.swaps_failed >= 3);  // the unknown one, each time; the one before went on
-    CHECK(report.swap_error.find("nonsense") != std::string::npos);
-    CHECK(report.swap_us.size() == report.swaps);
+    CHECK(report.operated.swaps >= 20);
+    CHECK(report.operated.swaps_failed >= 3);  // the unknown one, each time; the one before went on
+    CHECK(report.operated.swap_error.find("nonsense") != std::string::npos);
+    CHECK(report.operated.swap_us.size() == report.operated.swaps);
     CHECK(report.all.completed == 80);
     CHECK(report.mismatches == 0);
     CHECK(report.evictions > 0);
@@ -262,7 +262,7 @@ TEST_CASE("serial runs with swaps have the same digests on both dispatchers") {
     options.swap_policies = {"sieve", "lru", "troupe"};
     options.swap_every = 3;
     const RunReport report = must_run(config, sessions(12, 4, 8), options);
-    CHECK(report.swaps >= 10);
+    CHECK(report.operated.swaps >= 10);
     digests[with_caf ? 1 : 0] = report.digests;
   }
   CHECK(digests[0] == digests[1]);

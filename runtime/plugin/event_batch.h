@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-namespace troupe::lab {
+namespace troupe::plugin {
 
 /// Handles and the like that events point into; grows in chunks, so that pointers stay valid.
 template <class T>
@@ -48,7 +48,7 @@ class Arena {
 
 class EventBatch {
  public:
-  explicit EventBatch(const plugin::EvictionInstance& policy)
+  explicit EventBatch(const EvictionInstance& policy)
       : table_(&policy.table()), self_(policy.self()) {
     events_.reserve(kEventsMax);
   }
@@ -98,4 +98,4 @@ class EventBatch {
   std::vector<troupe_events> events_;
 };
 
-}  // namespace troupe::lab
+}  // namespace troupe::plugin
