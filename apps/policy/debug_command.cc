@@ -81,12 +81,11 @@ int replay(const DebugOptions& o, const std::string& name, const std::string& pa
   if (!stopping) {
     return fail(kBadInput, stopping.status().text());
   }
-  const auto counts = o.semantics == "prefix"
-                          ? lab::replay_prefix(*trace, size->blocks, *stopping)
-                          : lab::replay_object(*trace, size->blocks, *stopping);
+  const auto counts = o.semantics == "prefix" ? lab::replay_prefix(*trace, size->blocks, *stopping)
+                                              : lab::replay_object(*trace, size->blocks, *stopping);
   if (!counts) {
-    return fail(kNotReached, "after " + std::to_string(stopper.asked) +
-                                 " decisions: " + counts.status().text());
+    return fail(kNotReached,
+                "after " + std::to_string(stopper.asked) + " decisions: " + counts.status().text());
   }
   if (stopper.asked < o.until) {
     return fail(kNotReached, "the trace ends after " + std::to_string(stopper.asked) +
@@ -106,9 +105,9 @@ std::vector<std::string> gdb_words(const DebugOptions& o, const std::string& pol
   if (o.batch) {
     words.push_back("-batch");
   }
-  const std::vector<std::string> steps = {"set pagination off", "set confirm off",
-                                          "break troupe_policy_decision", "run", "info args",
-                                          "tbreak *victims", "continue"};
+  const std::vector<std::string> steps = {
+      "set pagination off", "set confirm off", "break troupe_policy_decision", "run", "info args",
+      "tbreak *victims",    "continue"};
   for (const std::string& step : steps) {
     words.push_back("-ex");
     words.push_back(step);
@@ -160,8 +159,7 @@ int debug(const DebugOptions& o) {
   if (access(o.trace.c_str(), R_OK) != 0) {
     return fail(kBadInput, o.trace + ": " + strerror(errno));
   }
-  std::vector<std::string> words =
-      gdb_words(o, params.empty() ? name : name + ":" + params);
+  std::vector<std::string> words = gdb_words(o, params.empty() ? name : name + ":" + params);
   if (o.print) {
     std::string line;
     for (const std::string& word : words) {

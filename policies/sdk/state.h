@@ -72,6 +72,9 @@ class GlobalReader {
     const int64_t back = number();
     lists.set_stamps(front, back);
   }
+  void fail() noexcept { failed_ = true; }
+  /// False once something was wrong: what follows is not worth reading.
+  bool going() const noexcept { return !failed_; }
   bool ok() const noexcept { return !failed_ && left_ == 0; }
 
  private:

@@ -1,13 +1,16 @@
 // The SDK's containers against plain models, with seeded random operations.
+#include "policies/sdk/fixed.h"
 #include "policies/sdk/ghosts.h"
 #include "policies/sdk/heap.h"
 #include "policies/sdk/lists.h"
+#include "policies/sdk/memory.h"
 #include "policies/sdk/params.h"
 #include "runtime/base/rng.h"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 
@@ -131,4 +134,62 @@ TEST_CASE("parameters are checked against what the policy declares") {
     Params q;
     CHECK(q.parse(wrong, known, 2) == (std::string(wrong) == "share=0.5,"));
   }
+}
+
+TEST_CASE("a memory keeps the newest keys with their values, and comes back from its record") {
+  constexpr uint32_t kMax = 16;
+  Memory memory(kMax);
+  std::deque<std::pair<uint64_t, int64_t>> model;  // newest first
+  Rng rng(11);
+  for (int step = 0; step < 20000; ++step) {
+    const uint64_t key = rng.below(40);
+    const auto value = static_cast<int64_t>(rng.below(1000)) - 500;
+    const auto at =
+        std::find_if(model.begin(), model.end(), [&](auto& e) { return e.first == key; });
+    if (rng.chance(1, 2)) {
+      memory.put(key, value);
+      if (at != model.end()) {
+        model.erase(at);
+      }
+      model.emplace_front(key, value);
+      if (model.size() > kMax) {
+        model.pop_back();
+      }
+    } else {
+      int64_t got = 0;
+      REQUIRE(memory.take(key, got) == (at != model.end()));
+      if (at != model.end()) {
+        REQUIRE(got == at->second);
+        model.erase(at);
+      }
+    }
+    REQUIRE(memory.size() == model.size());
+  }
+  GlobalWriter out;
+  memory.save(out, 1);
+  Memory moved(kMax);
+  GlobalReader in(out.bytes().data(), out.bytes().size());
+  moved.load(in);
+  CHECK(in.ok());
+  GlobalWriter again;
+  moved.save(again, 1);
+  CHECK(again.bytes() == out.bytes());
+  GlobalReader cut(out.bytes().data(), out.bytes().size() - 8);
+  Memory damaged(kMax);
+  damaged.load(cut);
+  CHECK_FALSE(cut.ok());
+  Memory none(0);
+  none.put(1, 1);
+  CHECK_FALSE(none.holds(1));
+}
+
+TEST_CASE("fixed-point exponentials are close to the true ones") {
+  for (double x = 0; x < 24; x += 0.037) {
+    INFO(x);
+    const auto fixed = static_cast<int64_t>(x * static_cast<double>(kOne));
+    const double got = static_cast<double>(exp_minus(fixed)) / static_cast<double>(kOne);
+    CHECK(std::abs(got - std::exp(-x)) < 2e-9);
+  }
+  CHECK(exp_minus(-5) == kOne);
+  CHECK(exp_minus(INT64_MAX) == 0);
 }
