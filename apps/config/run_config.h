@@ -47,6 +47,7 @@ struct RunConfig {
   bool publish_partial = true;
   // [eviction]
   std::string eviction_policy = "lru";
+  std::string isolation = "none";
   // [tiering]
   std::string load = "measured";
   std::string admission = "all";

@@ -52,6 +52,7 @@ struct Arguments {
   uint32_t jobs = 1;
   uint64_t seed = 1;
   uint64_t requests = 0;
+  std::string isolation = "none";
   bool no_serving = false;
   bool sessions = false;
 };
@@ -91,6 +92,9 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--seed", a.seed, "for policies that draw")->capture_default_str();
   app.add_option("--requests", a.requests, "only the first so many requests (0: all)");
   app.add_option("--policy-dir", a.policy_dir, "folder of policies that are named without a slash");
+  app.add_option("--isolation", a.isolation, "process: each policy in a process of its own")
+      ->check(CLI::IsMember({"none", "process"}))
+      ->capture_default_str();
   app.add_flag("--sessions", a.sessions, "list every session's hits in the JSON");
   app.add_flag("--no-serving", a.no_serving, "leave the modelled time to first token out");
 }
@@ -113,13 +117,15 @@ int lab_main(int argc, char** argv) {
   plan.seed = a.seed;
   plan.serving = !a.no_serving;
   plan.sessions = a.sessions;
-  plugin::Registry registry(a.policy_dir.empty() ? plugin::default_policy_dir() : a.policy_dir, {});
+  plugin::Registry registry(
+      a.policy_dir.empty() ? plugin::default_policy_dir() : a.policy_dir, {},
+      a.isolation == "process" ? std::optional(plugin::HostedOptions{}) : std::nullopt);
   for (const std::string& policy : plan.policies) {
     const std::string name = policy.substr(0, policy.find(':'));
     if (name != "opt") {
-      const auto loaded = registry.library(name);
-      if (!loaded) {
-        return fail(kWrongArguments, "policy '" + name + "': " + loaded.status().text());
+      const Status there = registry.check(name);
+      if (!there) {
+        return fail(kWrongArguments, "policy '" + name + "': " + there.text());
       }
     }
   }

@@ -64,7 +64,10 @@ Status run_one(const Trace& trace, const Plan& plan, plugin::Registry& registry,
     auto counts = prefix ? replay_prefix(trace, out.size.blocks, *policy)
                          : replay_object(trace, out.size.blocks, *policy);
     if (!counts) {
-      return counts.status();
+      const std::string why = plugin::hosted_failure(*policy);
+      return why.empty() ? counts.status()
+                         : Status(counts.status().code(),
+                                  counts.status().text() + ": its helper " + why);
     }
     out.counts = std::move(*counts);
   }

@@ -19,7 +19,9 @@ namespace {
 
 class RunRegistry final : public policy::Registry {
  public:
-  RunRegistry() : plugins_(plugin::default_policy_dir(), plugin::LoaderOptions{}) {}
+  explicit RunRegistry(bool hosted)
+      : plugins_(plugin::default_policy_dir(), plugin::LoaderOptions{},
+                 hosted ? std::optional(plugin::HostedOptions{}) : std::nullopt) {}
   Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
       std::string_view name, uint32_t capacity, uint64_t seed,
       std::string_view params) const override {
@@ -76,8 +78,8 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
 
 }  // namespace
 
-std::unique_ptr<policy::Registry> make_registry() {
-  return std::make_unique<plugin::Shelf>(std::make_unique<RunRegistry>());
+std::unique_ptr<policy::Registry> make_registry(bool hosted) {
+  return std::make_unique<plugin::Shelf>(std::make_unique<RunRegistry>(hosted));
 }
 
 Expected<BlockCost> block_cost(const RunConfig& config) {
@@ -246,7 +248,7 @@ Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
                                                      const DiskUnder& under) {
   TROUPE_ASSERT(config.block_tokens > 0);
   std::unique_ptr<Assembly> a(new Assembly);
-  a->registry_ = make_registry();
+  a->registry_ = make_registry(config.isolation == "process");
   a->granule_bytes_ = static_cast<uint64_t>(config.real_block_bytes);
   ModelledLinks links;
   links.granule_bytes = cost.true_block_bytes;

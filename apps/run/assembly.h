@@ -19,7 +19,8 @@ struct BlockCost {
 };
 
 /// Eviction policies of a run: the built-in `lru`, and every plug-in by name or path.
-std::unique_ptr<policy::Registry> make_registry();
+/// `hosted`: policies other than the built-in run in processes of their own.
+std::unique_ptr<policy::Registry> make_registry(bool hosted = false);
 
 /// The cores of a run, as new and without movers: what a replay needs. `config` as config_text
 /// wrote it into the recording; `registry` must outlive the troupe.

@@ -22,6 +22,7 @@ struct Arguments {
   std::string json;
   std::string dispatcher;
   std::string policy;
+  std::string isolation;
   std::string record;
   std::string record_mode = "full";
   bool serial = false;
@@ -52,6 +53,9 @@ void declare(CLI::App& app, Arguments& a) {
   app.add_option("--dispatcher", a.dispatcher, "inline or caf, instead of the configuration's");
   app.add_option("--policy", a.policy,
                  "eviction policy: a built-in one's name, or a path to a library");
+  app.add_option("--isolation", a.isolation,
+                 "process: policies run in a process of their own; none: in this one")
+      ->check(CLI::IsMember({"none", "process"}));
   app.add_option("--record", a.record,
                  "record every message into this new directory, for troupe replay");
   app.add_option("--record-mode", a.record_mode,
@@ -101,6 +105,9 @@ Expected<RunConfig> effective_config(const Arguments& a) {
   }
   if (!a.policy.empty()) {
     config.eviction_policy = a.policy;
+  }
+  if (!a.isolation.empty()) {
+    config.isolation = a.isolation;
   }
   if (config.dispatcher != "inline" && config.dispatcher != "caf") {
     return Status(Code::kInvalidArgument,

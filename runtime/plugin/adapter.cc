@@ -100,6 +100,10 @@ class PluginEviction final : public policy::EvictionPolicy {
 
 }  // namespace
 
+std::unique_ptr<policy::EvictionPolicy> adapt(EvictionInstance instance) {
+  return std::make_unique<PluginEviction>(std::move(instance));
+}
+
 Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction_policy(
     troupe_policy_create_fn create, const troupe_policy_desc* desc, const InstanceOptions& options,
     std::shared_ptr<const Library> keep) {
@@ -107,8 +111,7 @@ Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction_policy(
   if (!instance) {
     return instance.status();
   }
-  return std::unique_ptr<policy::EvictionPolicy>(
-      std::make_unique<PluginEviction>(std::move(instance).value()));
+  return adapt(std::move(instance).value());
 }
 
 }  // namespace troupe::plugin

@@ -9,6 +9,7 @@
 
 namespace troupe::plugin {
 
+std::unique_ptr<policy::EvictionPolicy> adapt(EvictionInstance instance);
 /// Errors as EvictionInstance::create.
 Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction_policy(
     troupe_policy_create_fn create, const troupe_policy_desc* desc, const InstanceOptions& options,

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -204,7 +205,7 @@ Expected<ElfImage> Loader::inspect(const std::string& path) const {
   return image;
 }
 
-Expected<std::shared_ptr<const Library>> Loader::load(const std::string& path) {
+Expected<StagedLibrary> Loader::stage(const std::string& path) {
   auto bytes = read_file(path);
   if (!bytes) {
     return bytes.status();
@@ -216,28 +217,46 @@ Expected<std::shared_ptr<const Library>> Loader::load(const std::string& path) {
   if (const Status status = check_loadable(*image); !status) {
     return Status(status.code(), path + ": " + status.text());
   }
-  const Sha256 digest = sha256(*bytes);
-  if (const auto found = loaded_.find(digest); found != loaded_.end()) {
-    return found->second;
-  }
+  StagedLibrary staged;
+  staged.path = path;
+  staged.digest = sha256(*bytes);
+  staged.image = std::move(*image);
   const auto& allowed = options_.allow_list;
-  if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), hex(digest)) == allowed.end()) {
+  if (!allowed.empty() &&
+      std::find(allowed.begin(), allowed.end(), hex(staged.digest)) == allowed.end()) {
     return Status(Code::kFailedPrecondition,
-                  path + ": its digest " + hex(digest) + " is not on the allow-list");
+                  path + ": its digest " + hex(staged.digest) + " is not on the allow-list");
   }
-  auto copy = store_copy(*bytes, digest);
+  if (const auto found = staged_.find(staged.digest); found != staged_.end()) {
+    staged.copy = found->second;
+    return staged;
+  }
+  auto copy = store_copy(*bytes, staged.digest);
   if (!copy) {
     return copy.status();
   }
-  void* handle = dlopen(copy->c_str(), RTLD_NOW | RTLD_LOCAL);
+  staged.copy = *copy;
+  staged_.emplace(staged.digest, *copy);
+  return staged;
+}
+
+Expected<std::shared_ptr<const Library>> Loader::load(const std::string& path) {
+  auto staged = stage(path);
+  if (!staged) {
+    return staged.status();
+  }
+  if (const auto found = loaded_.find(staged->digest); found != loaded_.end()) {
+    return found->second;
+  }
+  void* handle = dlopen(staged->copy.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();
     return Status(Code::kInvalidArgument, path + ": " + (why != nullptr ? why : "dlopen failed"));
   }
   auto library = std::make_shared<Library>();
   library->path = path;
-  library->digest = digest;
-  library->image = std::move(*image);
+  library->digest = staged->digest;
+  library->image = std::move(staged->image);
   library->describe =
       reinterpret_cast<troupe_policy_describe_fn>(dlsym(handle, TROUPE_DESCRIBE_SYMBOL));
   library->create = reinterpret_cast<troupe_policy_create_fn>(dlsym(handle, TROUPE_CREATE_SYMBOL));
@@ -260,9 +279,10 @@ Expected<std::shared_ptr<const Library>> Loader::load(const std::string& path) {
   if (library->policies.empty()) {
     return Status(Code::kInvalidArgument, path + ": describes no policy");
   }
-  mapped_bytes_ += bytes->size();
+  std::error_code error;
+  mapped_bytes_ += std::filesystem::file_size(staged->copy, error);
   std::shared_ptr<const Library> shared = std::move(library);
-  loaded_.emplace(digest, shared);
+  loaded_.emplace(staged->digest, shared);
   return shared;
 }
 

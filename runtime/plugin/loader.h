@@ -32,6 +32,14 @@ struct Library {
   const troupe_policy_desc* find(std::string_view id) const;
 };
 
+/// A file that passed every check that needs no code of it run, as its private copy.
+struct StagedLibrary {
+  std::string path;  // as asked for
+  std::string copy;
+  Sha256 digest{};
+  ElfImage image;
+};
+
 struct LoaderOptions {
   std::string private_dir;              // of the copies; created 0700; empty: a new one under /tmp
   std::vector<std::string> allow_list;  // hex digests; empty: any
@@ -49,6 +57,8 @@ class Loader {
   /// Reads and checks without loading: what a scan shows. Errors: not found, invalid argument (not
   /// a policy, and why), unsupported (ABI), failed precondition (owner, mode, allow-list).
   Expected<ElfImage> inspect(const std::string& path) const;
+  /// All steps of `load` up to the private copy: what a policy host gets to load.
+  Expected<StagedLibrary> stage(const std::string& path);
   /// Loads, or gives the library loaded before from the same bytes.
   Expected<std::shared_ptr<const Library>> load(const std::string& path);
   uint64_t mapped_bytes() const noexcept { return mapped_bytes_; }
@@ -59,6 +69,7 @@ class Loader {
   LoaderOptions options_;
   bool own_dir_ = false;
   std::map<Sha256, std::shared_ptr<const Library>> loaded_;
+  std::map<Sha256, std::string> staged_;  // digest -> private copy
   std::vector<std::string> copies_;
   uint64_t mapped_bytes_ = 0;
 };

@@ -59,20 +59,44 @@ std::string Registry::known_names() const {
   return text.empty() ? "none" : text;
 }
 
-Expected<std::shared_ptr<const Library>> Registry::library(std::string_view name) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  auto loaded = loader_.load(path_of(name));
-  if (!loaded && loaded.status().code() == Code::kNotFound &&
-      name.find('/') == std::string_view::npos) {
+Status Registry::explained(const Status& status, std::string_view name) const {
+  if (status.code() == Code::kNotFound && name.find('/') == std::string_view::npos) {
     return Status(Code::kNotFound, "no policy \"" + std::string(name) + "\" in " + dir_ +
                                        "; known are " + known_names() +
                                        ", and libraries by their path");
   }
+  return status;
+}
+
+Expected<std::shared_ptr<const Library>> Registry::library(std::string_view name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto loaded = loader_.load(path_of(name));
+  if (!loaded) {
+    return explained(loaded.status(), name);
+  }
   return loaded;
+}
+
+Status Registry::check(std::string_view name) const {
+  if (!hosted_) {
+    return library(name).status();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return explained(loader_.stage(path_of(name)).status(), name);
 }
 
 Expected<EvictionInstance> Registry::make_instance(std::string_view name,
                                                    const InstanceOptions& options) const {
+  if (hosted_) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto staged = loader_.stage(path_of(name));
+    lock.unlock();
+    if (!staged) {
+      return explained(staged.status(), name);
+    }
+    const bool by_path = name.find('/') != std::string_view::npos;
+    return make_hosted(*staged, by_path ? "" : std::string(name), options, *hosted_);
+  }
   auto loaded = library(name);
   if (!loaded) {
     return loaded.status();
@@ -85,18 +109,11 @@ Expected<EvictionInstance> Registry::make_instance(std::string_view name,
 
 Expected<std::unique_ptr<policy::EvictionPolicy>> Registry::make_eviction(
     std::string_view name, uint32_t capacity, uint64_t seed, std::string_view params) const {
-  auto loaded = library(name);
-  if (!loaded) {
-    return loaded.status();
+  auto made = make_instance(name, {capacity, seed, std::string(params)});
+  if (!made) {
+    return made.status();
   }
-  const std::shared_ptr<const Library> found = *loaded;
-  const troupe_policy_desc* desc = found->find(name);
-  InstanceOptions options;
-  options.capacity = capacity;
-  options.seed = seed;
-  options.params = std::string(params);
-  return make_eviction_policy(found->create, desc != nullptr ? desc : found->policies.front(),
-                              options, found);
+  return adapt(std::move(made).value());
 }
 
 Expected<std::unique_ptr<policy::Ghost>> Registry::make_ghost(std::string_view name,

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "runtime/core/policy.h"
+#include "runtime/plugin/hosted.h"
 #include "runtime/plugin/instance.h"
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,13 +21,17 @@ std::string default_policy_dir();
 
 class Registry final : public policy::Registry {
  public:
-  Registry(std::string policy_dir, LoaderOptions options)
-      : dir_(std::move(policy_dir)), loader_(std::move(options)) {}
+  /// `hosted`: every policy runs in a process of its own, and no library is loaded here.
+  Registry(std::string policy_dir, LoaderOptions options,
+           std::optional<HostedOptions> hosted = std::nullopt)
+      : dir_(std::move(policy_dir)), hosted_(std::move(hosted)), loader_(std::move(options)) {}
 
   /// File of a policy: `name` itself when it has a slash, else <policy_dir>/<name>.so.
   std::string path_of(std::string_view name) const;
   std::string known_names() const;
   Expected<std::shared_ptr<const Library>> library(std::string_view name) const;
+  /// Whether the policy is there and may be loaded; loads it unless policies are hosted.
+  Status check(std::string_view name) const;
   Expected<EvictionInstance> make_instance(std::string_view name,
                                            const InstanceOptions& options) const;
   Expected<std::unique_ptr<policy::EvictionPolicy>> make_eviction(
@@ -36,7 +42,9 @@ class Registry final : public policy::Registry {
                                                       std::string_view params) const override;
 
  private:
+  Status explained(const Status& status, std::string_view name) const;
   std::string dir_;
+  std::optional<HostedOptions> hosted_;
   mutable std::mutex mutex_;  // the loader: libraries may be asked for by several threads
   mutable Loader loader_;
 };

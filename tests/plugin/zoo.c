@@ -8,6 +8,11 @@
 #if ZOO_CLOCK
 #include <time.h>
 #endif
+#if ZOO_OPENS_FILE
+#include <fcntl.h>
+#elif ZOO_OPENS_SOCKET
+#include <sys/socket.h>
+#endif
 
 #include "policies/abi/eviction.h"
 
@@ -167,6 +172,19 @@ static int32_t misbehave(state *s) {
 #elif ZOO_FAILS
   if (s->calls > 20) {
     return TROUPE_E_INTERNAL;
+  }
+#endif
+#if ZOO_OPENS_FILE
+  if (s->calls > 20) {
+    close(open("/etc/hostname", O_RDONLY));
+  }
+#elif ZOO_OPENS_SOCKET
+  if (s->calls > 20) {
+    close(socket(AF_INET, SOCK_STREAM, 0));
+  }
+#elif ZOO_FORKS
+  if (s->calls > 20 && fork() == 0) {
+    _exit(0);
   }
 #endif
 #if ZOO_CLOCK
