@@ -26,7 +26,7 @@ struct PolicySlotConfig {
   uint64_t seed = 1;
   bool touch_only = false;       // lower tiers: a hit is a touch, no release follows it
   uint16_t slot = 0;             // instance
-  uint32_t range_blocks = 128;   // told to a new policy between two messages of the live path
+  uint32_t range_blocks = 256;   // told to a new policy between two messages of the live path
   uint32_t whole_blocks = 4096;  // up to this capacity a policy's own state moves, in one piece
   uint64_t probation = 10000;    // event batches for which the policy before follows
   uint32_t strikes = 16;         // wrong or short answers, of …

@@ -25,13 +25,15 @@ void TakeOver::begin(std::unique_ptr<policy::EvictionPolicy> next, uint64_t ordi
 
 void TakeOver::follow(const policy::Events& events) {
   using policy::Event;
-  backlog_ += events.blocks.size();
   ordinal_ = std::max(ordinal_, events.request);
   if (events.blocks.empty()) {
     next_->on_events(events);  // of a session
     return;
   }
   if (events.kind != Event::kRemove && events.kind != Event::kRefused) {
+    // What the walk must do for it: three steps for a block that came, one for one that moved.
+    const bool moved = events.kind == Event::kHit || events.kind == Event::kRelease;
+    backlog_ += (moved ? 1 : 3) * events.blocks.size();
     return;  // these blocks are at the end of the list now: the walk comes there
   }
   some_.clear();
@@ -106,8 +108,7 @@ void TakeOver::bring_up_to_date(uint32_t block, const BlockMirror& mirror) {
 }
 
 bool TakeOver::advance(uint64_t blocks, BlockMirror& mirror) {
-  // Every event of a block moves it at most once, and a move costs the walk at most one block.
-  uint64_t left = blocks + 2 * backlog_;
+  uint64_t left = blocks + backlog_;
   backlog_ = 0;
   for (; left > 0; --left) {
     if (!path_.empty()) {

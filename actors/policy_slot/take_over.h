@@ -45,8 +45,8 @@ class TakeOver {
   uint8_t change_ = 0;          // number of this change, from 1
   std::vector<uint32_t> path_;  // ancestors to insert, deepest first
   std::vector<uint32_t> some_;  // scratch
-  uint64_t backlog_ = 0;
-  uint64_t ordinal_ = 0;  // never falls, as the ABI has it
+  uint64_t backlog_ = 0;        // steps that events have cost the walk since the last range
+  uint64_t ordinal_ = 0;        // never falls, as the ABI has it
 };
 
 }  // namespace troupe
