@@ -3,7 +3,44 @@
 #include "apps/json/append_text.h"
 #include "apps/run/report_parts.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace troupe {
+
+namespace {
+
+/// One line an understudy, from the gauges of the last status.
+void add_understudies_text(std::string& out, const RunReport& r) {
+  constexpr std::string_view kPrefix = "understudy.";
+  for (const auto& [name, blocks] : r.gauges) {
+    if (!name.starts_with(kPrefix) || !name.ends_with(".blocks")) {
+      continue;
+    }
+    const std::string one = name.substr(kPrefix.size(), name.size() - kPrefix.size() - 7);
+    const auto figure = [&](const char* what) {
+      const auto found = r.gauges.find(std::string(kPrefix) + one + what);
+      return found == r.gauges.end() ? -1LL : static_cast<long long>(found->second);
+    };
+    if (figure(".hits") < 0) {
+      append_text(out, "  understudy %-7s no figure: %s\n", one.c_str(),
+                  figure(".failed") == 1 ? "its policy gave a wrong answer"
+                                         : "it could not follow every lookup");
+      continue;
+    }
+    append_text(out, "  understudy %-7s %.2f %% of blocks (%lld of %lld) with %lld blocks",
+                one.c_str(),
+                100.0 * static_cast<double>(figure(".hits")) /
+                    static_cast<double>(std::max(1LL, figure(".accesses"))),
+                figure(".hits"), figure(".accesses"), static_cast<long long>(blocks));
+    if (figure(".one_in") > 1) {
+      append_text(out, ", one in %lld sessions", figure(".one_in"));
+    }
+    out += "\n";
+  }
+}
+
+}  // namespace
 
 void add_operator_text(std::string& out, const RunReport& r) {
   const OperatorFacts& o = r.operated;
@@ -30,6 +67,7 @@ void add_operator_text(std::string& out, const RunReport& r) {
       }
     }
   }
+  add_understudies_text(out, r);
   for (const OperatorFacts::Change& c : o.listed) {
     append_text(out, "  policy changed     %s: %s -> %s (%s%s%s) after %llu replies\n",
                 c.slot.c_str(), c.from.c_str(), c.to.c_str(), c.cause.c_str(),

@@ -107,7 +107,7 @@ def main():
     good = True
     with tempfile.TemporaryDirectory() as scratch:
         trace = os.path.join(scratch, "load.jsonl")
-        sessions = max(100, args.swaps * 3 // 4)  # of some 28 requests each
+        sessions = max(100, args.swaps * 2 // 5)  # of some 50 requests each
         subprocess.run([args.troupe, "gen", "--sessions", str(sessions), "--session-input", "40000",
                         "--sessions-per-s", "50", "--out", trace], check=True,
                        stdout=subprocess.DEVNULL)
