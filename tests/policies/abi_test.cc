@@ -28,6 +28,13 @@ TEST_CASE("C and C++ agree on every struct") {
                            sizeof(troupe_queued_row),
                            sizeof(troupe_scheduling),
                            sizeof(troupe_retention_question),
+                           sizeof(troupe_quantization),
+                           sizeof(troupe_retention),
+                           sizeof(troupe_leaving_block),
+                           sizeof(troupe_prefetch_question),
+                           offsetof(troupe_tiering, prefetch),
+                           offsetof(troupe_format_question, format_count),
+                           offsetof(troupe_retention_question, scores),
                            offsetof(troupe_events, keys),
                            offsetof(troupe_victims_call, view),
                            offsetof(troupe_policy, destroy)};
