@@ -33,6 +33,7 @@ constexpr Row kRows[] = {
     {Role::kScheduler, Kind::MATCH, Role::kPrefixIndex},
     {Role::kPrefixIndex, Kind::HELD, Role::kScheduler},
     {Role::kPrefixIndex, Kind::READY, Role::kScheduler},
+    {Role::kPrefixIndex, Kind::STAGE, Role::kTiering},
     {Role::kPrefixIndex, Kind::LOAD, Role::kTiering},
     {Role::kTiering, Kind::RESERVE, Role::kAllocator},
     {Role::kPrefixIndex, Kind::RESERVE, Role::kAllocator},
@@ -83,7 +84,9 @@ constexpr Row kMoreRows[] = {
     {Role::kDirector, Kind::PROMOTE, Role::kUnderstudies},
     // time
     {Role::kScheduler, Kind::WAKE_AT, Role::kClock},
-    {Role::kClock, Kind::WAKE, Role::kScheduler},
+    {Role::kClock, Kind::WAKE, Role::kScheduler, static_cast<uint16_t>(Role::kScheduler)},
+    {Role::kDiskMover, Kind::WAKE_AT, Role::kClock},
+    {Role::kClock, Kind::WAKE, Role::kDiskMover, static_cast<uint16_t>(Role::kDiskMover)},
     {Role::kClient, Kind::ADVANCE, Role::kClock},
     // control
     {Role::kClient, Kind::CONTROL, Role::kDirector},

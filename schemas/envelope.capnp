@@ -69,5 +69,6 @@ struct Message {
     lookup @48 :Y.Lookup;
     lookupsSeen @49 :Y.LookupsSeen;
     watch @50 :Y.Watch;
+    stage @51 :P.Stage;
   }
 }

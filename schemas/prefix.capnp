@@ -10,12 +10,16 @@ struct Reclaim {            # allocator -> eviction: `blocks` blocks (granules) 
   blocks @1 :UInt32;
   ahead @2 :Bool;           # to refill the free reserve, nobody waits
 }
+struct Stage {              # prefix_index -> tiering: they lie on disk, and a request that is to come wants
+  blocks @0 :List(Leaving); # them in host memory; matchable again after `settle`
+}
 
 struct Unlink {             # eviction -> prefix_index: ordered victims; each is checked after the ones before it
   tier @0 :UInt8;
   victims @1 :Data;         # u32[n]
   scores @2 :Data;          # i64[n] or empty
   rejectedByHost @3 :UInt32; # answers that the host of the policy refused before
+  ahead @4 :Bool;           # as of the reclaim
 }
 
 struct Leaving {            # one block on its way out of `tier`
@@ -33,6 +37,7 @@ struct Unlinked {           # prefix_index -> tiering: still matchable; marked a
   blocks @1 :List(Leaving);
   refused @2 :UInt32;
   reclaim @3 :Bool;         # answers a reclaim; else blocks of a sequence that is swapped out
+  ahead @4 :Bool;           # as of the reclaim
 }
 
 enum Outcome {

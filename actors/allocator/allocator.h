@@ -29,6 +29,9 @@ struct AllocatorConfig {
   uint32_t capacity_blocks = 0;                 // block handles are below
   uint32_t max_sequences = 256;
   uint32_t free_reserve = 0;  // device granules kept free by demoting ahead of need
+  // The same for host memory, with hysteresis: below the first, room is made up to the second.
+  uint32_t host_reserve_low = 0;
+  uint32_t host_reserve_high = 0;
 };
 
 class Allocator {
@@ -145,6 +148,7 @@ class Allocator {
   // allocator_tiers.cc
   void on_place(wire::Place::Reader place, StepContext& cx);
   void try_places(uint8_t tier, StepContext& cx);
+  void refill_host(StepContext& cx);
   void on_released(wire::Released::Reader released, StepContext& cx);
   void answer_status(uint64_t control, StepContext& cx);
 
@@ -219,6 +223,7 @@ class Allocator {
   PendingStep pending_;
   std::deque<PendingPlace> places_waiting_;
   std::array<bool, kTierCount> reclaim_open_{};
+  std::array<bool, kTierCount> reclaim_ahead_{};  // the open one is to refill a reserve
   std::vector<CopyRow> loads_;  // of the step being built; empty between messages
   std::vector<CopyRow> cows_;
   uint32_t next_id_hint_ = 0;

@@ -6,7 +6,7 @@
 namespace troupe {
 
 Status Allocator::save(StateSink& sink) const {
-  sink.u32(5);
+  sink.u32(6);
   for (const SlotPool& pool : pools_) {
     pool.save(sink);
   }
@@ -49,8 +49,8 @@ Status Allocator::save(StateSink& sink) const {
     sink.u8(place.asked ? 1 : 0);
     sink.array(place.blocks);
   }
-  for (const bool open : reclaim_open_) {
-    sink.u8(open ? 1 : 0);
+  for (size_t t = 0; t < kTierCount; ++t) {
+    sink.u8(static_cast<uint8_t>((reclaim_open_[t] ? 1 : 0) | (reclaim_ahead_[t] ? 2 : 0)));
   }
   for (const uint32_t v : {next_id_hint_, next_slot_generation_, peak_used_}) {
     sink.u32(v);
@@ -177,17 +177,19 @@ Status Allocator::load_waiting(StateSource& source) {
 }
 
 Status Allocator::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 5) {
+  if (const uint32_t schema = source.u32(); schema != 6) {
     return Status(Code::kUnsupported,
-                  "allocator: state schema " + std::to_string(schema) + ", not 5");
+                  "allocator: state schema " + std::to_string(schema) + ", not 6");
   }
   for (SlotPool& pool : pools_) {
     TROUPE_TRY(pool.load(source));
   }
   TROUPE_TRY(load_blocks(source));
   TROUPE_TRY(load_waiting(source));
-  for (bool& open : reclaim_open_) {
-    open = source.u8() != 0;
+  for (size_t t = 0; t < kTierCount; ++t) {
+    const uint8_t flags = source.u8();
+    reclaim_open_[t] = (flags & 1) != 0;
+    reclaim_ahead_[t] = (flags & 2) != 0;
   }
   for (uint32_t* v : {&next_id_hint_, &next_slot_generation_, &peak_used_}) {
     *v = source.u32();

@@ -252,6 +252,7 @@ void Allocator::ask_room(uint8_t tier, uint64_t granules, bool ahead, StepContex
   const uint32_t largest =
       *std::max_element(config_.class_granules.begin(), config_.class_granules.end());
   reclaim_open_[tier] = true;
+  reclaim_ahead_[tier] = ahead;
   cx.out.send(Kind::RECLAIM, 0, [&](wire::Message::Builder m) {
     auto reclaim = m.initReclaim();
     reclaim.setTier(tier);

@@ -20,10 +20,12 @@ void Allocator::on_place(wire::Place::Reader place, StepContext& cx) {
   }
   places_waiting_.push_back(std::move(pending));
   try_places(place.getTo(), cx);
+  refill_host(cx);
 }
 
 void Allocator::try_places(uint8_t tier, StepContext& cx) {
-  while (!reclaim_open_[tier]) {
+  // What refills the reserve may take its time: nobody waits for that, and goes by what is free.
+  while (!reclaim_open_[tier] || reclaim_ahead_[tier]) {
     const auto found = std::find_if(places_waiting_.begin(), places_waiting_.end(),
                                     [&](const PendingPlace& p) { return p.to == tier; });
     if (found == places_waiting_.end()) {
@@ -35,7 +37,7 @@ void Allocator::try_places(uint8_t tier, StepContext& cx) {
       need += granules_of(block);
     }
     const uint64_t free = pools_[tier].free();
-    if (need > free && !pending.asked) {
+    if (need > free && !pending.asked && !reclaim_open_[tier]) {
       pending.asked = true;
       ask_room(tier, need - free, false, cx);
       return;
@@ -67,6 +69,14 @@ void Allocator::try_places(uint8_t tier, StepContext& cx) {
       }
     });
     places_waiting_.erase(found);
+  }
+}
+
+void Allocator::refill_host(StepContext& cx) {
+  constexpr auto kHost = static_cast<uint8_t>(Tier::kHost);
+  const uint64_t free = pools_[kHost].free();
+  if (free < config_.host_reserve_low && !reclaim_open_[kHost]) {
+    ask_room(kHost, config_.host_reserve_high - free, true, cx);
   }
 }
 

@@ -24,6 +24,7 @@ void Eviction::on_reclaim(wire::Reclaim::Reader reclaim, StepContext& cx) {
   }
   PerTier& row = tiers_[tier];
   row.question = next_question_++;
+  row.ahead = reclaim.getAhead();
   row.asked += reclaim.getBlocks();
   cx.out.send(
       Kind::ASK, 0,
@@ -52,6 +53,7 @@ void Eviction::on_victims(wire::Victims::Reader victims, StepContext& cx) {
     unlink.setVictims(victims.getVictims());
     unlink.setScores(victims.getScores());
     unlink.setRejectedByHost(victims.getRejected());
+    unlink.setAhead(row.ahead);
   });
 }
 
@@ -114,9 +116,10 @@ Status Eviction::check() const {
 }
 
 Status Eviction::save(StateSink& sink) const {
-  sink.u32(1);
+  sink.u32(2);
   for (const PerTier& row : tiers_) {
     sink.u64(row.question);
+    sink.u8(row.ahead ? 1 : 0);
     sink.u64(row.asked);
     sink.u64(row.named);
     sink.u64(row.rejected);
@@ -126,12 +129,13 @@ Status Eviction::save(StateSink& sink) const {
 }
 
 Status Eviction::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 1) {
+  if (const uint32_t schema = source.u32(); schema != 2) {
     return Status(Code::kUnsupported,
-                  "eviction: state schema " + std::to_string(schema) + ", not 1");
+                  "eviction: state schema " + std::to_string(schema) + ", not 2");
   }
   for (PerTier& row : tiers_) {
     row.question = source.u64();
+    row.ahead = source.u8() != 0;
     row.asked = source.u64();
     row.named = source.u64();
     row.rejected = source.u64();

@@ -24,6 +24,7 @@ class Eviction {
   static constexpr int kSlots = 3;  // tiers whose blocks can be evicted: device, host, disk
   struct PerTier {
     uint64_t question = 0;  // open one, 0: none
+    bool ahead = false;     // of that question: nobody waits for its room
     uint64_t asked = 0;     // blocks wanted so far
     uint64_t named = 0;     // victims named so far
     uint64_t rejected = 0;  // answers that the slot's host dropped

@@ -2,6 +2,8 @@
 
 #include "runtime/core/wire.h"
 
+#include <algorithm>
+
 namespace troupe {
 namespace {
 
@@ -60,13 +62,62 @@ Status DeviceStream::load(StateSource& source) {
 }
 
 void DemotionMover::step(const Envelope& in, StepContext& cx) noexcept {
+  if (in.message.which() == Kind::WAKE) {
+    for (size_t i = 0; i < held_.size();) {
+      if (held_[i].due > cx.now.ns) {
+        ++i;
+        continue;
+      }
+      send(held_[i].moved, cx);
+      held_.erase(held_.begin() + static_cast<ptrdiff_t>(i));
+    }
+    return;
+  }
   if (in.message.which() != Kind::TRANSFER) {
     unexpected_.note(in.message.which());
     return;
   }
-  const std::vector<MovedBlock> moved =
+  std::vector<MovedBlock> moved =
       move_blocks(memory_, stream_, in.message.getTransfer().getCopies());
   transfers_ += moved.size();
+  const int64_t due = due_at(moved, cx.now);
+  if (due == 0) {
+    send(moved, cx);
+    return;
+  }
+  const int64_t spent = due - cx.now.ns;
+  const int64_t limit = memory_.links().disk_deadline_ns;
+  const bool late = limit > 0 && spent > limit;
+  const int64_t until = late ? cx.now.ns + limit : due;
+  for (MovedBlock& m : moved) {
+    m.nanos = static_cast<uint64_t>(spent) / moved.size();
+    m.code = late && m.code == Code::kOk ? Code::kDeadline : m.code;
+  }
+  held_.push_back({until, std::move(moved)});
+  cx.out.send(Kind::WAKE_AT, 0, [&](wire::Message::Builder m) { m.initWakeAt().setTick(until); });
+}
+
+int64_t DemotionMover::due_at(const std::vector<MovedBlock>& moved, Tick now) {
+  constexpr auto kDisk = static_cast<uint8_t>(Tier::kDisk);
+  const ModelledLinks& links = memory_.links();
+  int64_t bytes = 0;
+  bool read = false;
+  for (const MovedBlock& m : moved) {
+    read = read || m.from == kDisk;
+    bytes += m.from == kDisk || m.to == kDisk ? m.bytes : 0;
+  }
+  if (links.granule_bytes == 0 || links.bytes_per_s[kDisk] == 0 || bytes == 0) {
+    return 0;
+  }
+  int64_t& busy = busy_until_[read ? 0 : 1];
+  const auto transfer = static_cast<int64_t>(static_cast<unsigned __int128>(bytes) * 1000000000U /
+                                             links.bytes_per_s[kDisk]);
+  // Latency overlaps with what is before it, as in a device with a queue; bandwidth does not.
+  busy = std::max(busy, now.ns) + transfer;
+  return busy + static_cast<int64_t>(links.latency_ns[kDisk]);
+}
+
+void DemotionMover::send(const std::vector<MovedBlock>& moved, StepContext& cx) {
   cx.out.send(Kind::TRANSFER_DONE, moved.size() * 8, [&](wire::Message::Builder m) {
     write_results(moved, m.initTransferDone());
   });
@@ -82,21 +133,25 @@ Status DemotionMover::load(StateSource& source) {
   return source.status();
 }
 
-void Clock::fire(Tick now, uint64_t cookie, StepContext& cx) {
-  cx.out.send(Kind::WAKE, 0, [&](wire::Message::Builder m) {
-    auto wake = m.initWake();
-    wake.setTick(now.ns);
-    wake.setCookie(cookie);
-  });
+void Clock::fire(Tick now, const Timer& timer, StepContext& cx) {
+  cx.out.send(
+      Kind::WAKE, 0,
+      [&](wire::Message::Builder m) {
+        auto wake = m.initWake();
+        wake.setTick(now.ns);
+        wake.setCookie(timer.cookie);
+      },
+      timer.owner);
 }
 
 void Clock::step(const Envelope& in, StepContext& cx) noexcept {
   if (in.message.which() == Kind::WAKE_AT) {
     const auto wake = in.message.getWakeAt();
+    const Timer timer{wake.getCookie(), in.header.from.v};
     if (timers_.size() >= max_timers_) {
-      fire(cx.now, wake.getCookie(), cx);
+      fire(cx.now, timer, cx);
     } else {
-      timers_.emplace(wake.getTick(), wake.getCookie());
+      timers_.emplace(wake.getTick(), timer);
     }
     return;
   }
@@ -106,25 +161,26 @@ void Clock::step(const Envelope& in, StepContext& cx) noexcept {
   }
   const Tick now{in.message.getAdvance().getTick()};
   while (!timers_.empty() && timers_.begin()->first <= now.ns) {
-    const uint64_t cookie = timers_.begin()->second;
+    const Timer timer = timers_.begin()->second;
     timers_.erase(timers_.begin());
-    fire(now, cookie, cx);
+    fire(now, timer, cx);
   }
 }
 
 Digest Clock::digest() const noexcept {
   Digest d;
-  for (const auto& [tick, cookie] : timers_) {
-    d.add_signed(tick).add(cookie);
+  for (const auto& [tick, timer] : timers_) {
+    d.add_signed(tick).add(timer.cookie).add(timer.owner);
   }
   return d;
 }
 Status Clock::check() const { return only_expected(unexpected_, "clock"); }
 Status Clock::save(StateSink& sink) const {
   sink.u64(timers_.size());
-  for (const auto& [tick, cookie] : timers_) {
+  for (const auto& [tick, timer] : timers_) {
     sink.i64(tick);
-    sink.u64(cookie);
+    sink.u64(timer.cookie);
+    sink.u32(timer.owner);
   }
   return Status::ok();
 }
@@ -133,7 +189,10 @@ Status Clock::load(StateSource& source) {
   const uint64_t count = source.u64();
   for (uint64_t i = 0; i < count && source.status(); ++i) {
     const int64_t tick = source.i64();
-    timers_.emplace(tick, source.u64());
+    Timer timer;
+    timer.cookie = source.u64();
+    timer.owner = static_cast<uint16_t>(source.u32());
+    timers_.emplace(tick, timer);
   }
   return source.status();
 }

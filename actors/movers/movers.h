@@ -7,6 +7,7 @@
 //   clock          timers on the runtime's clock, which `advance` moves
 #pragma once
 
+#include <deque>
 #include <map>
 
 #include "actors/movers/tier_memory.h"
@@ -31,7 +32,9 @@ class DeviceStream {
   Unexpected unexpected_;
 };
 
-/// Demotions: host_mover and disk_mover are one class each on a thread of its own.
+/// Demotions, and from disk to host memory: host_mover and disk_mover are one class each on a
+/// thread of its own. On a virtual clock a batch with the disk takes its modelled time: its results
+/// are kept until then. Reads and writes are a queue each, as the store puts reads first.
 class DemotionMover {
  public:
   DemotionMover(TierMemory& memory, kernels::StreamId stream) : memory_(memory), stream_(stream) {}
@@ -42,9 +45,19 @@ class DemotionMover {
   Status load(StateSource& source);
 
  private:
+  struct Held {
+    int64_t due = 0;
+    std::vector<MovedBlock> moved;
+  };
+  /// When a batch that begins now has ended on the modelled disk; 0: it is not modelled.
+  int64_t due_at(const std::vector<MovedBlock>& moved, Tick now);
+  void send(const std::vector<MovedBlock>& moved, StepContext& cx);
+
   TierMemory& memory_;
   kernels::StreamId stream_;
   uint64_t transfers_ = 0;
+  std::vector<Held> held_;
+  std::array<int64_t, 2> busy_until_{};  // modelled: of reads, of writes
   Unexpected unexpected_;
 };
 
@@ -59,9 +72,13 @@ class Clock {
   Status load(StateSource& source);
 
  private:
-  void fire(Tick now, uint64_t cookie, StepContext& cx);
+  struct Timer {
+    uint64_t cookie = 0;
+    uint16_t owner = 0;  // instance of `wake`, see the routes
+  };
+  void fire(Tick now, const Timer& timer, StepContext& cx);
   uint32_t max_timers_;
-  std::multimap<int64_t, uint64_t> timers_;  // tick -> cookie
+  std::multimap<int64_t, Timer> timers_;  // by tick
   Unexpected unexpected_;
 };
 

@@ -23,7 +23,8 @@ namespace troupe {
 struct ModelledLinks {
   uint64_t granule_bytes = 0;                        // of the true layout
   std::array<uint64_t, kTierCount> bytes_per_s{};    // between the device and that tier
-  std::array<uint64_t, kTierCount> latency_ns{};
+  std::array<uint64_t, kTierCount> latency_ns{};     // of a batch
+  int64_t disk_deadline_ns = 0;  // modelled as well; 0: none
 };
 
 /// What lies in a lower slot. generation 0: nothing.

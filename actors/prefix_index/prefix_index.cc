@@ -126,6 +126,9 @@ void PrefixIndex::on_admit(wire::Admit::Reader admit, StepContext& cx) {
   }
   fill_row(*row, spec);
   const Found found = look_up(*row, row->total);
+  if (config_.stage) {
+    stage(found, cx);  // while it stands in the queue
+  }
   blocks_.clear();
   cx.out.send(Kind::QUEUED, 0, [&](wire::Message::Builder m) {
     auto queued = m.initQueued();

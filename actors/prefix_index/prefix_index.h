@@ -30,6 +30,7 @@ struct PrefixIndexConfig {
   bool verify_tokens = true;                // compare tokens on a hit, not keys alone
   uint8_t tiers = 1;                        // mask of the tiers that are there
   uint64_t unread_lookups = 4096;           // told to understudies and not yet read, at most
+  bool stage = false;  // what lies on disk is brought to host memory before its step, or computed
 };
 
 class PrefixIndex {
@@ -102,6 +103,7 @@ class PrefixIndex {
     uint32_t duplicate = 0;
     uint32_t canonical = kNoBlock;
   };
+  enum class RoomFor : uint8_t { kNobody, kStep, kReserve };  // who asked that blocks leave
   struct Leave {
     uint32_t block = 0;
     uint8_t tier = 0;
@@ -133,6 +135,12 @@ class PrefixIndex {
   Found look_up(const Row& row, uint32_t total);
   bool must_wait(Row& row, const Found& found);
   void tell_lookup(const Row& row, StepContext& cx);
+  /// Whether the row waits until what lies on disk has been brought up.
+  bool wait_for_stage(Row& row, const Found& found, StepContext& cx);
+  uint32_t stage(const Found& found, StepContext& cx);
+  /// Without what lies on disk and behind it: a step does not wait for a disk.
+  void leave_disk(const Row& row, Found& found);
+  bool on_disk_only(uint32_t block) const noexcept;
   void enter(Row& row, const Found& found, uint32_t total);
   uint32_t fork_tokens(const Row& row, uint32_t total);
   void send_held(bool empty, StepContext& cx);
@@ -153,8 +161,9 @@ class PrefixIndex {
   void send_replies(wire::Commit::Reader commit, StepContext& cx);
   // prefix_index_residence.cc: blocks leave and change tiers
   void on_unlink(wire::Unlink::Reader unlink, StepContext& cx);
-  void send_unlinked(std::span<const uint32_t> blocks, uint8_t tier, uint32_t refused, bool reclaim,
-                     StepContext& cx);
+  void send_unlinked(std::span<const uint32_t> blocks, uint8_t tier, uint32_t refused,
+                     RoomFor room, StepContext& cx);
+  void fill_leaving(wire::Leaving::Builder out, uint32_t block, uint8_t tier) const;
   void on_settle(wire::Settle::Reader settle, StepContext& cx);
   void settle_one(wire::Settlement::Reader item);
   void settle_doomed(uint32_t block, uint8_t to);
@@ -205,6 +214,9 @@ class PrefixIndex {
   uint64_t folded_ = 0;
   uint64_t refused_ = 0;     // victims that were in use
   uint64_t mismatched_ = 0;  // keys that met other tokens
+  std::set<uint32_t> staged_;  // brought up, not used since
+  uint64_t stage_asked_ = 0, stage_came_ = 0, stage_used_ = 0;
+  uint64_t stage_missed_ = 0;  // lay on disk when their request's step was formed: computed again
   uint64_t stray_ = 0;       // messages about blocks or requests that are not known (any more)
   Unexpected unexpected_;
 

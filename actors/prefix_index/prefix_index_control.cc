@@ -93,6 +93,10 @@ void PrefixIndex::answer_status(uint64_t control, StepContext& cx) {
       {"prefix_index.folded", folded_},
       {"prefix_index.refused", refused_},
       {"prefix_index.mismatched", mismatched_},
+      {"prefix_index.stage_asked", stage_asked_},
+      {"prefix_index.stage_came", stage_came_},
+      {"prefix_index.stage_used", stage_used_},
+      {"prefix_index.stage_missed", stage_missed_},
       {"prefix_index.stray", stray_},
       {"prefix_index.unexpected", unexpected_.count},
   };

@@ -95,10 +95,75 @@ uint32_t PrefixIndex::fork_tokens(const Row& row, uint32_t total) {
   return equal < keyed && common >= below + block_tokens(row) ? below : common;
 }
 
+bool PrefixIndex::on_disk_only(uint32_t block) const noexcept {
+  return tree_.mask(block) >= (1U << static_cast<uint8_t>(Tier::kDisk)) &&
+         std::countr_zero(tree_.mask(block)) >= static_cast<int>(Tier::kDisk);
+}
+
+/// Asks for what lies on disk only; how many blocks that are. They are in motion from now on, so
+/// whoever wants them waits for their settlement.
+uint32_t PrefixIndex::stage(const Found& found, StepContext& cx) {
+  std::vector<uint32_t> wanted;
+  for (const uint32_t block : std::span(blocks_).subspan(found.offset, found.hits)) {
+    if (on_disk_only(block)) {
+      tree_.set_motion(block, Motion::kLoading);
+      wanted.push_back(block);
+    }
+  }
+  if (wanted.empty()) {
+    return 0;
+  }
+  stage_asked_ += wanted.size();
+  cx.out.send(Kind::STAGE, wanted.size() * 9 + 2, [&](wire::Message::Builder m) {
+    auto list = m.initStage().initBlocks(static_cast<unsigned>(wanted.size()));
+    for (unsigned i = 0; i < wanted.size(); ++i) {
+      fill_leaving(list[i], wanted[i], static_cast<uint8_t>(Tier::kDisk));
+    }
+  });
+  return static_cast<uint32_t>(wanted.size());
+}
+
+bool PrefixIndex::wait_for_stage(Row& row, const Found& found, StepContext& cx) {
+  if (row.staged) {
+    return false;
+  }
+  const auto hits = std::span<const uint32_t>(blocks_).subspan(found.offset, found.hits);
+  const auto first = std::find_if(hits.begin(), hits.end(),
+                                  [&](uint32_t block) { return on_disk_only(block); });
+  if (first == hits.end()) {
+    return false;
+  }
+  row.staged = true;
+  row.waits_block = *first;
+  if (row.first.done == 0) {
+    row.first = {1, row.listed(), found.hits, found.tokens, found.partial.tokens, 0};
+  }
+  stage(found, cx);
+  return true;
+}
+
+void PrefixIndex::leave_disk(const Row& row, Found& found) {
+  uint32_t keep = 0;
+  while (keep < found.hits && !on_disk_only(blocks_[found.offset + keep])) {
+    ++keep;
+  }
+  if (keep == found.hits) {
+    return;
+  }
+  stage_missed_ += found.hits - keep;
+  blocks_.resize(found.offset + keep);
+  found.hits = keep;
+  found.device = std::min(found.device, keep);
+  found.tokens = keep * block_tokens(row);
+  found.last_partial = 0;
+  found.partial = {};
+}
+
 void PrefixIndex::enter(Row& row, const Found& found, uint32_t total) {
   const auto hits = std::span<const uint32_t>(blocks_).subspan(found.offset, found.hits);
   for (const uint32_t block : hits) {
     tree_.count_use(block);
+    stage_used_ += staged_.erase(block);
   }
   const auto on_device = hits.first(found.device);
   if (!on_device.empty()) {
@@ -189,8 +254,12 @@ void PrefixIndex::match_batch(StepContext& cx) {
       continue;
     }
     stop_waiting(*row);
-    const Found found = look_up(*row, in.total);
-    if (in.force == 0 && must_wait(*row, found)) {
+    Found found = look_up(*row, in.total);
+    const bool stages = config_.stage && in.force == 0 && wait_for_stage(*row, found, cx);
+    if (config_.stage && !stages) {
+      leave_disk(*row, found);
+    }
+    if (stages || (in.force == 0 && must_wait(*row, found))) {
       blocks_.resize(found.offset);
       start_waiting(*row);
       ++waits_;

@@ -164,6 +164,7 @@ bool PrefixIndex::accept(Row& row, const Arrival& a) {
     b.tenant = row.tenant;
     b.domain = row.domain;
     tree_.insert(b);
+    staged_.erase(a.block);  // another block had this handle
     take_place(row, a.block, a.index, wire::EventKind::INSERT);
     return true;
   }
@@ -235,6 +236,7 @@ void PrefixIndex::end_row(Row& row, wire::CommitRow::Reader in, StepContext& cx)
   row.used = 0;
   row.cut = false;
   row.first.done = 2;
+  row.staged = false;
   clear_pending(row);
   stop_waiting(row);
   wake_for_request(row, true);
@@ -255,7 +257,7 @@ void PrefixIndex::swap_out(uint32_t anchor, StepContext& cx) {
   }
   if (!leave.empty()) {
     events_.flush(cx.out);  // what it did before comes before
-    send_unlinked(leave, 0, 0, false, cx);
+    send_unlinked(leave, 0, 0, RoomFor::kNobody, cx);
   }
 }
 

@@ -30,28 +30,32 @@ void PrefixIndex::on_unlink(wire::Unlink::Reader unlink, StepContext& cx) {
     }
   }
   events_.flush(cx.out);
-  send_unlinked(leave, tier, static_cast<uint32_t>(stay.size()), true, cx);
+  send_unlinked(leave, tier, static_cast<uint32_t>(stay.size()),
+                unlink.getAhead() ? RoomFor::kReserve : RoomFor::kStep, cx);
+}
+
+void PrefixIndex::fill_leaving(wire::Leaving::Builder out, uint32_t block, uint8_t tier) const {
+  out.setBlock(block);
+  out.setAlsoIn(tree_.mask(block) & static_cast<uint8_t>(~(1U << tier)));
+  out.setDepth(tree_.depth(block));
+  out.setTokens(tree_.count(block));
+  out.setUses(tree_.uses(block));
+  out.setTenant(tree_.tenant(block));
+  out.setBlockClass(tree_.make(block) & static_cast<uint8_t>(~prefix::kOpaqueBit));
+  out.setKey(data_of(std::span(&tree_.key(block), 1)));
 }
 
 void PrefixIndex::send_unlinked(std::span<const uint32_t> blocks, uint8_t tier, uint32_t refused,
-                                bool reclaim, StepContext& cx) {
+                                RoomFor room, StepContext& cx) {
   cx.out.send(Kind::UNLINKED, blocks.size() * 9 + 2, [&](wire::Message::Builder m) {
     auto unlinked = m.initUnlinked();
     unlinked.setTier(tier);
     unlinked.setRefused(refused);
-    unlinked.setReclaim(reclaim);
+    unlinked.setReclaim(room != RoomFor::kNobody);
+    unlinked.setAhead(room == RoomFor::kReserve);
     auto list = unlinked.initBlocks(static_cast<unsigned>(blocks.size()));
     for (unsigned i = 0; i < blocks.size(); ++i) {
-      const uint32_t block = blocks[i];
-      const auto bit = static_cast<uint8_t>(1U << tier);
-      list[i].setBlock(block);
-      list[i].setAlsoIn(tree_.mask(block) & static_cast<uint8_t>(~bit));
-      list[i].setDepth(tree_.depth(block));
-      list[i].setTokens(tree_.count(block));
-      list[i].setUses(tree_.uses(block));
-      list[i].setTenant(tree_.tenant(block));
-      list[i].setBlockClass(tree_.make(block) & static_cast<uint8_t>(~prefix::kOpaqueBit));
-      list[i].setKey(data_of(std::span(&tree_.key(block), 1)));
+      fill_leaving(list[i], blocks[i], tier);
     }
   });
 }
@@ -196,6 +200,8 @@ void PrefixIndex::settle_copied(uint32_t block, uint8_t to) {
   tree_.add_tier(block, to);
   const auto owner = loads_.find(block);
   if (to != 0) {
+    stage_came_ += 1;
+    staged_.insert(block);
     events_.one(wire::EventKind::DEMOTED, to, nullptr, tree_, block);
   } else if (owner == loads_.end()) {
     events_.one(wire::EventKind::PROMOTED, 0, nullptr, tree_, block);

@@ -19,7 +19,10 @@ Digest PrefixIndex::digest() const noexcept {
       .add(stray_)
       .add(watched_ ? 1 : 0)
       .add(unread_)
-      .add(skipped_);
+      .add(skipped_)
+      .add(stage_asked_)
+      .add(stage_used_)
+      .add(staged_.size());
 }
 
 Status PrefixIndex::check_quick() const {
@@ -149,9 +152,11 @@ Status PrefixIndex::save(StateSink& sink) const {
     }
   }
   for (const uint64_t v : {published_, watched_ ? uint64_t{1} : 0, unread_, skipped_, waits_,
-                           folded_, refused_, mismatched_, stray_, batch_.step, batch_.commits}) {
+                           folded_, refused_, mismatched_, stray_, batch_.step, batch_.commits,
+                           stage_asked_, stage_came_, stage_used_, stage_missed_}) {
     sink.u64(v);
   }
+  sink.array(std::vector<uint32_t>(staged_.begin(), staged_.end()));
   sink.array(batch_.rows);
   sink.array(batch_.news);
   return Status::ok();
@@ -179,10 +184,13 @@ Status PrefixIndex::load(StateSource& source) {
   }
   uint64_t watched = 0;
   for (uint64_t* v : {&published_, &watched, &unread_, &skipped_, &waits_, &folded_, &refused_,
-                      &mismatched_, &stray_, &batch_.step, &batch_.commits}) {
+                      &mismatched_, &stray_, &batch_.step, &batch_.commits,
+                      &stage_asked_, &stage_came_, &stage_used_, &stage_missed_}) {
     *v = source.u64();
   }
   watched_ = watched != 0;
+  const auto staged = source.array<uint32_t>();
+  staged_ = std::set<uint32_t>(staged.begin(), staged.end());
   batch_.rows = source.array<RunIn>();
   batch_.news = source.array<NewIn>();
   TROUPE_TRY(source.status());

@@ -39,7 +39,8 @@ void RequestRows::digest(Digest& d) const noexcept {
       d.add(key.w[0]).add(key.w[1]).add(key.w[2]).add(key.w[3]);
     }
     d.add(r.anchor).add(r.used).add(r.partial_source).add(r.waits_request).add(r.waits_block);
-    d.add((r.cut ? 1U : 0U) | (r.waiting ? 2U : 0U) | (r.pending ? 4U : 0U) | (r.riding ? 8U : 0U));
+    d.add((r.cut ? 1U : 0U) | (r.waiting ? 2U : 0U) | (r.pending ? 4U : 0U) | (r.riding ? 8U : 0U) |
+          (r.staged ? 16U : 0U));
     for (const uint32_t block : r.kept_back) {
       d.add(block);
     }
@@ -65,7 +66,8 @@ void RequestRows::save(StateSink& sink) const {
     }
     sink.u8(r.make);
     sink.u8(static_cast<uint8_t>((r.prompt_only ? 1 : 0) | (r.cut ? 2 : 0) | (r.waiting ? 4 : 0) |
-                                 (r.pending ? 8 : 0) | (r.riding ? 16 : 0)));
+                                 (r.pending ? 8 : 0) | (r.riding ? 16 : 0) |
+                                 (r.staged ? 32 : 0)));
     sink.array(r.tokens);
     sink.array(r.keys);
     sink.array(r.loading);
@@ -99,6 +101,7 @@ Status RequestRows::load(StateSource& source) {
     r.waiting = (flags & 4) != 0;
     r.pending = (flags & 8) != 0;
     r.riding = (flags & 16) != 0;
+    r.staged = (flags & 32) != 0;
     r.tokens = source.array<uint32_t>();
     r.keys = source.array<BlockKey>();
     r.loading = source.array<uint32_t>();

@@ -58,6 +58,7 @@ struct RequestRow {
   bool waiting = false;
   uint64_t waits_request = 0;       // another request computes the next missing block
   uint32_t waits_block = kNoBlock;  // that block moves
+  bool staged = false;              // what lies on disk was asked for; no second time
   bool pending = false;             // registered as computing `pending_key`
   BlockKey pending_key;
 

@@ -14,6 +14,9 @@ void Tiering::step(const Envelope& in, StepContext& cx) noexcept {
     case Kind::LOAD:
       on_load(in.message.getLoad(), cx);
       break;
+    case Kind::STAGE:
+      on_stage(in.message.getStage(), cx);
+      break;
     case Kind::UNLINKED:
       on_unlinked(in.message.getUnlinked(), cx);
       break;
@@ -36,10 +39,13 @@ namespace {
 /// Room was asked for, and a cache may lose: a block that can't be written below is dropped, since
 /// kept where it is it would be named again and again while its requester waits for the room. Bytes
 /// that do not verify at their source are lost, and their slot with them.
-wire::Outcome outcome_of_failure(wire::TransferResult::Reader result) {
+wire::Outcome outcome_of_failure(wire::TransferResult::Reader result, bool stage) {
   const bool source_lies = result.getStatus() == static_cast<uint16_t>(Code::kCorrupt) &&
                            result.getFrom() != static_cast<uint8_t>(Tier::kDevice);
-  return source_lies ? wire::Outcome::LOST : wire::Outcome::DROPPED;
+  if (source_lies) {
+    return wire::Outcome::LOST;
+  }
+  return stage ? wire::Outcome::FAILED : wire::Outcome::DROPPED;
 }
 
 }  // namespace
@@ -60,8 +66,7 @@ uint8_t Tiering::usable_below(uint8_t tier, Tick now) const noexcept {
   return next;
 }
 
-/// `tiers`: where the lower blocks of the row lie.
-uint32_t Tiering::blocks_to_load(wire::NewRow::Reader row, std::span<const uint8_t> tiers,
+uint32_t Tiering::blocks_to_load(uint32_t tokens_a_block, std::span<const uint8_t> tiers,
                                  Tick now) {
   // Loads are a leading run: it ends before the first block in a tier that is shut.
   const auto end = std::find_if(tiers.begin(), tiers.end(), [&](uint8_t tier) {
@@ -73,7 +78,7 @@ uint32_t Tiering::blocks_to_load(wire::NewRow::Reader row, std::span<const uint8
   policy::LoadQuestion question;
   question.bytes = config_.block_bytes;
   question.blocks = lower;
-  question.tokens = lower * config_.class_tokens[row.getBlockClass()];
+  question.tokens = lower * tokens_a_block;
   // One rate for the run: its bytes through the time that each block's own tier takes.
   Wide nanos = 0;
   bool known = lower > 0;
@@ -105,7 +110,8 @@ void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
       }
       TROUPE_ASSERT(size_t{row.getKeyOffset()} + lower <= tiers.size());
       const uint32_t load =
-          blocks_to_load(row.asReader(), tiers.subspan(row.getKeyOffset(), lower), cx.now);
+          blocks_to_load(config_.class_tokens[row.getBlockClass()],
+                         tiers.subspan(row.getKeyOffset(), lower), cx.now);
       loaded_ += load;
       recomputed_ += lower - load;
       if (load == lower) {
@@ -138,41 +144,132 @@ void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
   }
 }
 
+/// Refilled by time passed, up to one hour's share at once.
+bool Tiering::take_write(Tick now) {
+  if (config_.disk_bytes_per_day == 0) {
+    return true;
+  }
+  constexpr uint64_t kDaySeconds = 86400;
+  constexpr uint64_t kNanos = 1000000000;
+  using Wide = unsigned __int128;
+  const uint64_t most = std::max(config_.disk_bytes_per_day / 24, config_.block_bytes);
+  if (bucket_at_ == INT64_MIN) {
+    bucket_ = most;
+    bucket_at_ = now.ns;
+  }
+  const auto passed = static_cast<uint64_t>(std::max<int64_t>(0, now.ns - bucket_at_));
+  const Wide more = Wide{config_.disk_bytes_per_day} * passed / (Wide{kDaySeconds} * kNanos);
+  if (more > 0) {  // else the time goes on counting
+    bucket_ = static_cast<uint64_t>(std::min<Wide>(Wide{bucket_} + more, most));
+    bucket_at_ = now.ns;
+  }
+  if (bucket_ < config_.block_bytes) {
+    ++over_budget_;
+    return false;
+  }
+  bucket_ -= config_.block_bytes;
+  return true;
+}
+
+void Tiering::on_stage(wire::Stage::Reader stage, StepContext& cx) {
+  constexpr auto kHost = static_cast<uint8_t>(Tier::kHost);
+  constexpr auto kDisk = static_cast<uint8_t>(Tier::kDisk);
+  const auto blocks = stage.getBlocks();
+  const uint64_t id = next_batch_++;
+  Batch& batch = batches_[id];
+  batch.tier = kDisk;
+  batch.stage = true;
+  const std::vector<uint8_t> tiers(blocks.size(), kDisk);
+  const uint32_t tokens =
+      blocks.size() == 0 ? 0 : config_.class_tokens[blocks[0].getBlockClass()];
+  uint32_t load = config_.enabled[kHost] ? blocks_to_load(tokens, tiers, cx.now) : 0;
+  if (load == 0 && !is_shut(kDisk, cx.now) && cx.now.ns >= probe_at_[kDisk]) {
+    // Nobody's step waits for these, so they show whether the tier has become fast again.
+    load = blocks.size();
+    probe_at_[kDisk] = cx.now.ns + config_.breaker_pause.ns;
+  }
+  std::vector<uint32_t> wanted;
+  for (const auto block : blocks) {
+    Item item{block.getBlock(), kDisk, kHost, wire::Outcome::FAILED};
+    if (batch.items.size() < load) {
+      const auto key = span_of<BlockKey>(block.getKey());
+      item.key = key.empty() ? BlockKey{} : key[0];
+      item.outcome = wire::Outcome::UNKNOWN;
+      wanted.push_back(static_cast<uint32_t>(batch.items.size()));
+      ++batch.open;
+    }
+    batch.items.push_back(item);
+  }
+  recomputed_ += blocks.size() - load;
+  if (wanted.empty()) {
+    settle(id, cx);
+  } else {
+    ask_places(batch, std::move(wanted), kHost, cx);
+  }
+}
+
+/// Whether the block is worth a place in `to`; notes whether it may go on to the disk from there.
+bool Tiering::wants_place(wire::Leaving::Reader leaving, const Batch& batch, Item& item, Tick now) {
+  // Another copy, below or on the device, makes this one free to drop. (Were one on the device
+  // written below all the same, no step could take its place there until the write has ended.)
+  if (leaving.getAlsoIn() != 0 || item.to >= kTierCount) {
+    return false;
+  }
+  policy::LeavingBlock block{leaving.getBlock(),
+                             leaving.getDepth(),
+                             leaving.getTokens(),
+                             leaving.getUses(),
+                             leaving.getTenant(),
+                             leaving.getAlsoIn(),
+                             static_cast<uint8_t>(Tier::kDisk)};
+  // A sequence that is swapped out will come back: its blocks are not asked about.
+  const bool ahead = batch.ahead && batch.tier == static_cast<uint8_t>(Tier::kHost);
+  const bool in_time = !config_.drop_for_step || !batch.reclaim || ahead;
+  item.on_disk = !batch.reclaim || (in_time && policy_->demote(block));
+  block.to = item.to;
+  if (item.to != static_cast<uint8_t>(Tier::kDisk)) {
+    return !batch.reclaim || policy_->demote(block);
+  }
+  const bool wanted = item.on_disk && take_write(now);
+  unwritten_ += wanted ? 0 : 1;
+  unhurried_ += in_time ? 0 : 1;
+  return wanted;
+}
+
 void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {
   const uint64_t id = next_batch_++;
   Batch& batch = batches_[id];
   batch.tier = unlinked.getTier();
   batch.reclaim = unlinked.getReclaim();
+  batch.ahead = unlinked.getAhead();
   const uint8_t to = usable_below(batch.tier, cx.now);
   std::vector<uint32_t> wanted;
+  std::vector<Item> free;
   for (const auto leaving : unlinked.getBlocks()) {
     Item item{leaving.getBlock(), batch.tier, to, wire::Outcome::DROPPED};
-    const bool clean_copy = (leaving.getAlsoIn() >> batch.tier >> 1) != 0;
-    if (!clean_copy && to < kTierCount) {
-      policy::LeavingBlock block{leaving.getBlock(),
-                                 leaving.getDepth(),
-                                 leaving.getTokens(),
-                                 leaving.getUses(),
-                                 leaving.getTenant(),
-                                 leaving.getAlsoIn(),
-                                 static_cast<uint8_t>(Tier::kDisk)};
-      // A sequence that is swapped out will come back: its blocks are not asked about.
-      item.on_disk = !batch.reclaim || policy_->demote(block);
-      block.to = to;
-      const bool wanted_there = to == static_cast<uint8_t>(Tier::kDisk)
-                                    ? item.on_disk
-                                    : !batch.reclaim || policy_->demote(block);
-      unwritten_ += to == static_cast<uint8_t>(Tier::kDisk) && !item.on_disk ? 1 : 0;
-      if (wanted_there) {
-        const auto key = span_of<BlockKey>(leaving.getKey());
-        item.key = key.empty() ? BlockKey{} : key[0];
-        item.outcome = wire::Outcome::UNKNOWN;
-        wanted.push_back(static_cast<uint32_t>(batch.items.size()));
-        ++batch.open;
+    if (wants_place(leaving, batch, item, cx.now)) {
+      const auto key = span_of<BlockKey>(leaving.getKey());
+      item.key = key.empty() ? BlockKey{} : key[0];
+      item.outcome = wire::Outcome::UNKNOWN;
+      wanted.push_back(static_cast<uint32_t>(batch.items.size()));
+      ++batch.open;
+    } else {
+      ++dropped_;
+      if (batch.tier != 0) {
+        free.push_back(item);  // gone at once, whatever the others' copies take
+        continue;
       }
     }
-    dropped_ += item.outcome == wire::Outcome::DROPPED ? 1 : 0;
     batch.items.push_back(item);
+  }
+  if (!free.empty() && !wanted.empty()) {
+    const uint64_t now = next_batch_++;
+    Batch& gone = batches_[now];
+    gone.tier = batch.tier;
+    gone.items = std::move(free);
+    settle(now, cx);
+  } else if (!free.empty()) {
+    batch.items = std::move(free);
   }
   if (wanted.empty()) {
     settle(id, cx);
@@ -221,17 +318,12 @@ void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
   std::vector<uint32_t> lower;                       // no room there: one tier further down
   const uint8_t next = usable_below(placed.getTo(), cx.now);
   for (unsigned i = 0; i < asked.size(); ++i) {
-    Item& item = batch.items[asked[i]];
     if (copies[i].getTarget().getCount() != 0) {
       const uint64_t transfer = next_transfer_++;
       copying_[transfer] = {id, asked[i]};
       going.emplace_back(i, transfer);
-    } else if (next < kTierCount && (item.on_disk || next != static_cast<uint8_t>(Tier::kDisk))) {
-      lower.push_back(asked[i]);
     } else {
-      item.outcome = wire::Outcome::DROPPED;
-      --batch.open;
-      ++dropped_;
+      on_unplaced(batch, asked[i], next, cx.now, lower);
     }
   }
   if (!going.empty()) {
@@ -243,6 +335,20 @@ void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
   if (batch.open == 0) {
     settle(id, cx);
   }
+}
+
+/// No room in the tier that was asked: one further down, or none.
+void Tiering::on_unplaced(Batch& batch, uint32_t index, uint8_t next, Tick now,
+                          std::vector<uint32_t>& lower) {
+  Item& item = batch.items[index];
+  const bool is_disk = next == static_cast<uint8_t>(Tier::kDisk);
+  if (!batch.stage && next < kTierCount && (!is_disk || (item.on_disk && take_write(now)))) {
+    lower.push_back(index);
+    return;
+  }
+  item.outcome = batch.stage ? wire::Outcome::FAILED : wire::Outcome::DROPPED;
+  --batch.open;
+  dropped_ += batch.stage ? 0 : 1;
 }
 
 void Tiering::send_transfer(wire::Placed::Reader placed,
@@ -332,8 +438,9 @@ void Tiering::on_transfer_done(const Envelope& in, StepContext& cx) {
     }
     Batch& batch = batches_.at(found->second.batch);
     Item& item = batch.items[found->second.item];
-    item.outcome = ok ? wire::Outcome::MOVED : outcome_of_failure(result);
-    demoted_ += ok ? 1 : 0;
+    const auto done_well = batch.stage ? wire::Outcome::COPIED : wire::Outcome::MOVED;
+    item.outcome = ok ? done_well : outcome_of_failure(result, batch.stage);
+    (batch.stage ? staged_ : demoted_) += ok ? 1 : 0;
     lost_ += ok ? 0 : 1;
     if (--batch.open == 0) {
       done.push_back(found->second.batch);
@@ -378,6 +485,9 @@ void Tiering::answer_status(uint64_t control, StepContext& cx) {
                           {"tiering.errors", errors_},
                           {"tiering.shut", shuts_},
                           {"tiering.unwritten", unwritten_},
+                          {"tiering.over_budget", over_budget_},
+                          {"tiering.unhurried", unhurried_},
+                          {"tiering.staged", staged_},
                           {"tiering.copying", copying_.size()},
                           {"tiering.unexpected", unexpected_.count + stray_}};
   send_gauges(cx, control, gauges);

@@ -6,6 +6,7 @@
 //   prefix_index -unlinked-> tiering (-place-> allocator -placed-> tiering -transfer-> mover
 //   -transferDone-> tiering)
 //     -settle-> prefix_index
+//   prefix_index -stage-> tiering (as above, from disk to host) -settle-> prefix_index
 // Invariants: every block of an `unlinked` is settled exactly once; a batch that answers a reclaim
 // is settled by one message, so that every reclaim is answered once.
 #pragma once
@@ -38,6 +39,12 @@ struct TieringConfig {
   uint32_t breaker_errors = 8;
   Tick breaker_window = from_ms(60000);
   Tick breaker_pause = from_ms(30000);
+  // A step that is short of room does not wait for a disk: what would go there is dropped. What is
+  // demoted ahead of need goes there in its own time.
+  bool drop_for_step = false;
+  // Bytes that may be written to disk in a day, as a bucket that holds one hour's share; 0: no
+  // limit.
+  uint64_t disk_bytes_per_day = 0;
 };
 
 class Tiering {
@@ -64,6 +71,8 @@ class Tiering {
     uint8_t asked_tier = kTierCount;  // where places were asked for; kTierCount: nowhere now
     uint64_t question = 0;            // of that asking; answers come in the order of the questions
     bool reclaim = false;
+    bool ahead = false;  // of that reclaim: nobody waits for its room
+    bool stage = false;  // brings blocks up: they stay where they are
     uint32_t open = 0;  // items whose outcome is unknown
     std::vector<Item> items;
     std::vector<uint32_t> asked;  // items that wait for a place in asked_tier
@@ -81,7 +90,14 @@ class Tiering {
   };
 
   void on_load(wire::Step::Reader step, StepContext& cx);
-  uint32_t blocks_to_load(wire::NewRow::Reader row, std::span<const uint8_t> tiers, Tick now);
+  /// How many of the leading blocks are loaded; `tiers`: where they lie.
+  uint32_t blocks_to_load(uint32_t tokens_a_block, std::span<const uint8_t> tiers, Tick now);
+  bool wants_place(wire::Leaving::Reader leaving, const Batch& batch, Item& item, Tick now);
+  void on_stage(wire::Stage::Reader stage, StepContext& cx);
+  void on_unplaced(Batch& batch, uint32_t index, uint8_t next, Tick now,
+                   std::vector<uint32_t>& lower);
+  /// Whether the day's budget has room for one more block on disk; it is taken then.
+  bool take_write(Tick now);
   void note_health(wire::TransferResult::Reader result, Tick now);
   void on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx);
   void ask_places(Batch& batch, std::vector<uint32_t> items, uint8_t to, StepContext& cx);
@@ -112,7 +128,13 @@ class Tiering {
   uint64_t demoted_ = 0;
   uint64_t dropped_ = 0;
   uint64_t loaded_ = 0;
+  uint64_t staged_ = 0;      // brought from disk to host memory before their step
   uint64_t unwritten_ = 0;   // blocks that were not admitted to disk
+  uint64_t over_budget_ = 0;  // of these, since the day's bytes were written
+  uint64_t unhurried_ = 0;   // dropped, since a step would have waited for the disk
+  uint64_t bucket_ = 0;      // bytes that may be written now
+  int64_t bucket_at_ = INT64_MIN;  // tick of the last refill; INT64_MIN: full
+  std::array<int64_t, kTierCount> probe_at_{};  // a tier too slow to load from is tried again then
   uint64_t recomputed_ = 0;  // blocks that lay lower and were not worth a load
   uint64_t lost_ = 0;
   std::array<Breaker, kTierCount> breakers_{};

@@ -17,7 +17,8 @@ Digest Tiering::digest() const noexcept {
   for (const Breaker& breaker : breakers_) {
     d.add(breaker.errors).add_signed(breaker.shut_until).add(breaker.trial ? 1 : 0);
   }
-  return d.add(demoted_).add(dropped_).add(loaded_).add(recomputed_).add(lost_);
+  d.add(demoted_).add(dropped_).add(loaded_).add(recomputed_).add(lost_);
+  return d.add(bucket_).add(staged_);
 }
 
 Status Tiering::check() const {
@@ -38,14 +39,15 @@ Status Tiering::check() const {
 }
 
 Status Tiering::save(StateSink& sink) const {
-  sink.u32(3);
+  sink.u32(4);
   sink.u64(batches_.size());
   for (const auto& [id, batch] : batches_) {
     sink.u64(id);
     sink.u8(batch.tier);
     sink.u8(batch.asked_tier);
     sink.u64(batch.question);
-    sink.u8(batch.reclaim ? 1 : 0);
+    sink.u8(static_cast<uint8_t>((batch.reclaim ? 1 : 0) | (batch.stage ? 2 : 0) |
+                                 (batch.ahead ? 4 : 0)));
     sink.array(batch.asked);
     sink.u32(batch.open);
     sink.u64(batch.items.size());
@@ -74,18 +76,21 @@ Status Tiering::save(StateSink& sink) const {
     sink.i64(breaker.window_begin);
     sink.i64(breaker.shut_until);
     sink.u8(breaker.trial ? 1 : 0);
+    sink.i64(probe_at_[static_cast<size_t>(t)]);
   }
   for (const uint64_t v : {next_batch_, next_transfer_, next_question_, demoted_, dropped_, loaded_,
-                           recomputed_, lost_, errors_, shuts_, unwritten_}) {
+                           recomputed_, lost_, errors_, shuts_, unwritten_, over_budget_,
+                           unhurried_, staged_, bucket_}) {
     sink.u64(v);
   }
+  sink.i64(bucket_at_);
   return Status::ok();
 }
 
 Status Tiering::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 3) {
+  if (const uint32_t schema = source.u32(); schema != 4) {
     return Status(Code::kUnsupported,
-                  "tiering: state schema " + std::to_string(schema) + ", not 3");
+                  "tiering: state schema " + std::to_string(schema) + ", not 4");
   }
   batches_.clear();
   copying_.clear();
@@ -95,7 +100,10 @@ Status Tiering::load(StateSource& source) {
     batch.tier = source.u8();
     batch.asked_tier = source.u8();
     batch.question = source.u64();
-    batch.reclaim = source.u8() != 0;
+    const uint8_t flags = source.u8();
+    batch.reclaim = (flags & 1) != 0;
+    batch.stage = (flags & 2) != 0;
+    batch.ahead = (flags & 4) != 0;
     batch.asked = source.array<uint32_t>();
     batch.open = source.u32();
     const uint64_t items = source.u64();
@@ -128,11 +136,14 @@ Status Tiering::load(StateSource& source) {
     breaker.window_begin = source.i64();
     breaker.shut_until = source.i64();
     breaker.trial = source.u8() != 0;
+    probe_at_[static_cast<size_t>(t)] = source.i64();
   }
   for (uint64_t* v : {&next_batch_, &next_transfer_, &next_question_, &demoted_, &dropped_,
-                      &loaded_, &recomputed_, &lost_, &errors_, &shuts_, &unwritten_}) {
+                      &loaded_, &recomputed_, &lost_, &errors_, &shuts_, &unwritten_, &over_budget_,
+                      &unhurried_, &staged_, &bucket_}) {
     *v = source.u64();
   }
+  bucket_at_ = source.i64();
   return source.status();
 }
 

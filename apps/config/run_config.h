@@ -32,8 +32,10 @@ struct RunConfig {
   int64_t disk_blocks = 0;
   std::string disk_directory;  // empty: one of its own in the temporary folder
   int64_t disk_deadline_ms = 30000;
+  int64_t disk_latency_us = 100;
   int64_t real_block_bytes = 4096;
   int64_t free_reserve_blocks = 0;
+  int64_t host_reserve_percent = 12;
   // [scheduler]
   std::string order = "fcfs";
   int64_t max_running = 256;
@@ -51,6 +53,8 @@ struct RunConfig {
   // [tiering]
   std::string load = "measured";
   std::string admission = "all";
+  std::string disk_loads = "staged";
+  int64_t disk_gib_per_day = 0;
   // [gateway]
   int64_t tenant_count = 1;
   int64_t max_live = 65536;

@@ -67,7 +67,16 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
   t.tiering.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
   t.tiering.latency_ns[1] = 20000;
   t.tiering.bytes_per_s[2] = static_cast<uint64_t>(engine.disk_bytes_per_s);
-  t.tiering.latency_ns[2] = 100000;
+  t.tiering.latency_ns[2] = static_cast<uint64_t>(c.disk_latency_us) * 1000;
+  t.tiering.disk_bytes_per_day = static_cast<uint64_t>(c.disk_gib_per_day) << 30;
+  const bool three = c.host_blocks > 0 && c.disk_blocks > 0;
+  t.prefix_index.stage = three && c.disk_loads == "staged";
+  if (three) {
+    const int64_t high = c.host_blocks * c.host_reserve_percent / 100;
+    t.allocator.host_reserve_high = static_cast<uint32_t>(high);
+    t.allocator.host_reserve_low = static_cast<uint32_t>((high + 1) / 2);
+    t.tiering.drop_for_step = high > 0;
+  }
   t.eviction_policy = c.eviction_policy;
   t.order = c.order;
   t.always_load = c.load == "always";
@@ -254,6 +263,8 @@ Expected<std::unique_ptr<Assembly>> Assembly::create(const RunConfig& config,
   links.granule_bytes = cost.true_block_bytes;
   links.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
   links.bytes_per_s[2] = static_cast<uint64_t>(engine.disk_bytes_per_s);
+  links.latency_ns[2] = static_cast<uint64_t>(config.disk_latency_us) * 1000;
+  links.disk_deadline_ns = config.disk_deadline_ms * 1000000;
   TROUPE_TRY(a->make_memory(config, links));
   TROUPE_TRY(a->make_disk(config, under));
   MoverSet movers;

@@ -194,6 +194,7 @@ void Driver::enter(Live& live, wire::PlanRow::Reader row) {
 }
 
 void Driver::on_plan(wire::Run::Reader plan) {
+  idle_ns_ = 0;
   const auto slots = span_of<uint32_t>(plan.getSlots());
   StepWork work;
   for (const auto row : plan.getRows()) {
@@ -331,14 +332,38 @@ Expected<bool> Driver::go_on() {
     return true;
   }
   if (!options_.serial) {
-    return false;
+    return pass_time();
   }
   if (operator_.send_due(terminal_, now_)) {
     return true;  // alone, so that it meets the same events on both dispatchers
   }
   const uint32_t sent = next_item_;
   send_arrivals();
-  return next_item_ != sent;
+  return next_item_ != sent || pass_time();
+}
+
+/// Nothing runs, and what is in flight waits for something that takes time (a disk, a deadline):
+/// the clock goes on, in growing steps, to the next arrival at most. False when nothing is in
+/// flight, or when nothing has come of it for long.
+bool Driver::pass_time() {
+  constexpr int64_t kStep = 50'000;
+  constexpr int64_t kPatience = 3'600'000'000'000;
+  if (in_flight_ == 0 || idle_ns_ > kPatience) {
+    return false;
+  }
+  int64_t next = now_.ns + std::max(kStep, idle_ns_ / 16);
+  if (!options_.serial && options_.speed > 0 && !stopping_ && next_item_ < work_.items.size()) {
+    const double at = work_.items[next_item_].timestamp_ms * 1e6 / options_.speed;
+    next = std::max(now_.ns + 1, std::min(next, static_cast<int64_t>(at)));
+  }
+  idle_ns_ += next - now_.ns;
+  now_ = Tick{next};
+  link_->post(Kind::ADVANCE, now_, 0,
+              [&](wire::Message::Builder m) { m.initAdvance().setTick(now_.ns); });
+  if (!options_.serial) {
+    send_arrivals();
+  }
+  return true;
 }
 
 /// The clock first, then what came while the step ran, then its end.
@@ -400,65 +425,6 @@ void Driver::on_reply(wire::Reply::Reader reply) {
     operator_.send_due(terminal_, now_);
     send_arrivals();
   }
-}
-
-void Driver::account(wire::Reply::Reader reply, RunTotals& t) const {
-  const auto usage = reply.getUsage();
-  if (reply.getRefusal() != wire::Refusal::NONE) {
-    ++t.refused;
-    return;
-  }
-  if (reply.getEnding() != wire::Ending::FINISHED) {
-    ++t.cancelled;
-    return;
-  }
-  ++t.completed;
-  t.prompt_tokens += usage.getPromptTokens();
-  t.generated_tokens += usage.getGeneratedTokens();
-  t.computed_tokens += usage.getComputedTokens();
-  t.reused_tokens += usage.getReusedTokens();
-  t.prefix_query_blocks += usage.getListedBlocks();
-  t.prefix_hit_blocks += usage.getHitBlocks();
-  t.partial_hit_tokens += usage.getPartialTokens();
-  t.preemptions += usage.getPreemptions();
-  t.ttft_ms.push_back(to_ms(Tick{usage.getFirstToken()} - Tick{usage.getArrival()}));
-  if (usage.getGeneratedTokens() > 1) {
-    t.tpot_ms.push_back(to_ms(Tick{usage.getEnded()} - Tick{usage.getFirstToken()}) /
-                        static_cast<double>(usage.getGeneratedTokens() - 1));
-  }
-}
-
-void Driver::account_waste(wire::Reply::Reader reply) {
-  if (reply.getEnding() != wire::Ending::FINISHED) {
-    return;
-  }
-  const uint64_t block = options_.block_tokens;
-  const uint64_t length =
-      reply.getUsage().getPromptTokens() + reply.getUsage().getGeneratedTokens();
-  length_tokens_ += length;
-  contiguous_tokens_ += std::max<uint64_t>(length, options_.contiguous_tokens);
-  paged_tokens_ += (length + block - 1) / block * block;
-}
-
-void Driver::fill_report(RunReport& report) const {
-  report.all = report_.all;
-  report.tenants = report_.tenants;
-  report.gauges = report_.gauges;
-  operator_.fill_report(report);
-  report.verified_bytes = report_.verified_bytes;
-  report.mismatches = report_.mismatches;
-  report.first_mismatch = report_.first_mismatch;
-  report.failed_loads = report_.failed_loads;
-  report.copied_blocks = report_.copied_blocks;
-  report.steps = report_.steps;
-  report.control_us = report_.control_us;
-  report.changing_us = report_.changing_us;
-  if (paged_tokens_ > 0) {
-    const auto length = static_cast<double>(length_tokens_);
-    report.waste_contiguous = 1 - length / static_cast<double>(contiguous_tokens_);
-    report.waste_paged = 1 - length / static_cast<double>(paged_tokens_);
-  }
-  report.virtual_s = static_cast<double>(now_.ns) / 1e9;
 }
 
 }  // namespace troupe

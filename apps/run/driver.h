@@ -115,6 +115,7 @@ class Driver final : public ClientPort {
     std::vector<BlockKey> keys;
   };
   bool sweep_due() const noexcept;
+  bool pass_time();
   void stop_if_asked();
   void on_answer(wire::Answer::Reader answer);
   void post_answer();
@@ -146,6 +147,7 @@ class Driver final : public ClientPort {
   uint64_t sweep_every_ = 0;
   std::function<Status()> sweep_;
   Answer answer_;
+  int64_t idle_ns_ = 0;  // that passed since anything moved
   bool stopping_ = false;
   Operator operator_;
   std::chrono::steady_clock::time_point step_sent_;

@@ -15,7 +15,8 @@ Tick step_time(const EngineFacts& e, const StepWork& work) noexcept {
                        static_cast<double>(work.context_tokens) * e.kv_bytes_per_token;
   const double memory = work.tokens == 0 ? 0 : bytes / (e.memory_bytes_per_s * e.memory_efficiency);
   const double copies = static_cast<double>(work.host_load_bytes) / e.link_bytes_per_s +
-                        static_cast<double>(work.disk_load_bytes) / e.disk_bytes_per_s;
+                        static_cast<double>(work.disk_load_bytes) / e.disk_bytes_per_s +
+                        (work.disk_load_bytes > 0 ? e.disk_latency_s : 0);
   const double seconds = std::max(compute, memory) + copies + e.step_overhead_s;
   return Tick{std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e9))};
 }

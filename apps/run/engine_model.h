@@ -28,6 +28,7 @@ struct EngineFacts {
   double kv_bytes_per_token = 131072;
   double link_bytes_per_s = 55e9;   // host <-> device, per direction
   double disk_bytes_per_s = 6.5e9;  // one data-centre NVMe drive, PCIe 4.0 x4, sequential reads
+  double disk_latency_s = 100e-6;   // of the loads of one step
   double step_overhead_s = 150e-6;  // launches and sampling
 };
 

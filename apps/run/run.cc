@@ -40,6 +40,7 @@ DriverOptions driver_options(const RunConfig& config, const Workload& work,
   d.content.token_bytes =
       static_cast<uint32_t>(config.real_block_bytes / config.block_tokens) / 8 * 8;
   d.engine = engine;
+  d.engine.disk_latency_s = static_cast<double>(config.disk_latency_us) / 1e6;
   d.stop = options.stop;
   d.script = options.script;
   d.swap_policies = options.swap_policies;

@@ -39,12 +39,25 @@ inline Workload small_workload(uint32_t requests = 400, uint32_t talks = 40) {
   return work;
 }
 
+/// Everything that leaves the host tier is written, everything found on disk is loaded within its
+/// step: hits are those of one large tier.
 inline RunConfig small_config() {
   RunConfig config;
   config.device_blocks = 40;
   config.host_blocks = 60;
   config.disk_blocks = 2000;
   config.load = "always";
+  config.disk_loads = "in_step";
+  config.host_reserve_percent = 0;
+  return config;
+}
+
+/// No step waits for the disk: it is written ahead of need, and read while the request waits.
+inline RunConfig staged_config() {
+  RunConfig config = small_config();
+  config.host_blocks = 120;
+  config.disk_loads = "staged";
+  config.host_reserve_percent = 40;
   return config;
 }
 

@@ -170,6 +170,29 @@ TEST_CASE("every fault of a disk, whole requests: all answered, no wrong byte",
   }
 }
 
+TEST_CASE("the same faults where blocks are staged: no request is lost, no byte is wrong",
+          "[T:failed_load_never_visible]") {
+  const Workload work = small_workload();
+  const RunReport clean = run_checked(work, test::staged_config(), {});
+  REQUIRE(clean.gauges.at("prefix_index.stage_used") > 300);
+  REQUIRE(clean.gauges.at("prefix_index.stage_missed") < 100);
+  for (const Case& c : matrix()) {
+    for (const BackendChoice backend : disk_backends()) {
+      if (c.ring_only) {
+        continue;  // how many results a ring has to keep at once differs with the batches
+      }
+      INFO(c.name << " on " << backend_name(backend));
+      RunOptions options;
+      RunConfig config = test::staged_config();
+      options.disk.backend = backend;
+      c.prepare(options, config);
+      const RunReport report = run_checked(work, config, options);
+      CHECK(c.struck(report, options) > 0);
+      CHECK(report.failed_loads == 0);  // what was staged was verified before its step
+    }
+  }
+}
+
 TEST_CASE("io_uring blocked at set-up: the pool serves whole requests, and the report says why",
           "[T:no_gds_fallback]") {
   const Workload work = small_workload(100);

@@ -47,6 +47,8 @@ void three_tiers(const std::string& file, uint64_t limit = 0) {
   config.host_blocks = f.blocks / 5;
   config.disk_blocks = f.blocks;
   config.load = "always";
+  config.disk_loads = "in_step";
+  config.host_reserve_percent = 0;
   RunOptions options;
   options.serial = true;
   options.prompt_only = true;
