@@ -92,7 +92,7 @@ uint32_t Tiering::blocks_to_load(uint32_t tokens_a_block, std::span<const uint8_
     question.tier_bytes_per_s =
         static_cast<uint64_t>(Wide{config_.block_bytes} * lower * kSecond / nanos);
   }
-  question.queue_depth = static_cast<uint32_t>(copying_.size());
+  question.queue_depth = lower > 0 ? depth_[tiers[0]] : 0;
   question.prefill_tokens_per_s = config_.prefill_tokens_per_s;
   return std::min(lower, policy_->load(question));
 }
@@ -321,6 +321,7 @@ void Tiering::on_placed(wire::Placed::Reader placed, StepContext& cx) {
     if (copies[i].getTarget().getCount() != 0) {
       const uint64_t transfer = next_transfer_++;
       copying_[transfer] = {id, asked[i]};
+      ++depth_[std::max(placed.getFrom(), placed.getTo())];
       going.emplace_back(i, transfer);
     } else {
       on_unplaced(batch, asked[i], next, cx.now, lower);
@@ -378,8 +379,8 @@ void Tiering::measure(wire::TransferResult::Reader result) {
     return;
   }
   moved_bytes_[from] += result.getBytes();
-  if (from == 0) {
-    return;  // the rate that matters is the one of loads
+  if (result.getTo() >= from) {
+    return;  // the rate that matters is the one of loads, not of what is written further down
   }
   const uint64_t rate =
       static_cast<uint64_t>(result.getBytes()) * 1000000000ULL / result.getNanos();
@@ -445,6 +446,7 @@ void Tiering::on_transfer_done(const Envelope& in, StepContext& cx) {
     if (--batch.open == 0) {
       done.push_back(found->second.batch);
     }
+    --depth_[std::max(item.from, item.to)];
     copying_.erase(found);
   }
   if (!loads.empty()) {

@@ -120,6 +120,7 @@ class Tiering {
   std::unique_ptr<policy::TieringPolicy> policy_;
   std::map<uint64_t, Batch> batches_;
   std::map<uint64_t, Copying> copying_;  // by transfer id
+  std::array<uint32_t, kTierCount> depth_{};  // of these, by the lower tier of the two
   uint64_t next_batch_ = 1;
   uint64_t next_transfer_ = 1;
   uint64_t next_question_ = 1;

@@ -1,6 +1,8 @@
 // Digest, invariants, save and load of tiering.
 #include "actors/tiering/tiering.h"
 
+#include <algorithm>
+
 namespace troupe {
 
 Digest Tiering::digest() const noexcept {
@@ -94,6 +96,7 @@ Status Tiering::load(StateSource& source) {
   }
   batches_.clear();
   copying_.clear();
+  depth_ = {};
   const uint64_t batches = source.u64();
   for (uint64_t i = 0; i < batches && source.status(); ++i) {
     Batch& batch = batches_[source.u64()];
@@ -127,6 +130,12 @@ Status Tiering::load(StateSource& source) {
     copy.batch = source.u64();
     copy.item = source.u32();
     copying_.emplace(id, copy);
+    const auto batch = batches_.find(copy.batch);
+    if (batch == batches_.end() || copy.item >= batch->second.items.size()) {
+      return Status(Code::kCorrupt, "tiering: transfer " + std::to_string(id) + " of no batch");
+    }
+    const Item& item = batch->second.items[copy.item];
+    ++depth_[std::max<uint8_t>(item.from, item.to) % kTierCount];
   }
   for (int t = 0; t < kTierCount; ++t) {
     rate_[static_cast<size_t>(t)] = source.u64();
