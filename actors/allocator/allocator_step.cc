@@ -149,6 +149,7 @@ void Allocator::try_step(StepContext& cx) {
     return;
   }
   uint64_t need = running;
+  bool ended = false;
   for (NewRow& row : pending_.news) {
     if (!row.in) {
       continue;
@@ -156,8 +157,10 @@ void Allocator::try_step(StepContext& cx) {
     const Need more = needed(row);
     const uint64_t granules =
         static_cast<uint64_t>(more.slots) * config_.class_granules[row.block_class];
-    // The first that does not fit ends the admission, so that a large request is not starved.
-    if (!reclaim_open_[0] && (pending_.missing > 0 || need + granules > room)) {
+    // The first that does not fit ends the admission of those behind it, so that a large request is
+    // not starved; what stands before it still has its room when this is looked at again.
+    if (!reclaim_open_[0] && (ended || need + granules > room)) {
+      ended = true;
       pending_.missing = std::max<uint64_t>(
           {pending_.missing, 1, need + granules - std::min(free, need + granules)});
       drop_new(row);

@@ -67,7 +67,7 @@ uint8_t Tiering::usable_below(uint8_t tier, Tick now) const noexcept {
 }
 
 uint32_t Tiering::blocks_to_load(uint32_t tokens_a_block, std::span<const uint8_t> tiers,
-                                 Tick now) {
+                                 uint64_t free_tokens, Tick now) {
   // Loads are a leading run: it ends before the first block in a tier that is shut.
   const auto end = std::find_if(tiers.begin(), tiers.end(), [&](uint8_t tier) {
     return tier >= kTierCount || is_shut(tier, now);
@@ -78,7 +78,8 @@ uint32_t Tiering::blocks_to_load(uint32_t tokens_a_block, std::span<const uint8_
   policy::LoadQuestion question;
   question.bytes = config_.block_bytes;
   question.blocks = lower;
-  question.tokens = lower * tokens_a_block;
+  question.tokens = static_cast<uint32_t>(
+      std::max<uint64_t>(uint64_t{lower} * tokens_a_block, free_tokens) - free_tokens);
   // One rate for the run: its bytes through the time that each block's own tier takes.
   Wide nanos = 0;
   bool known = lower > 0;
@@ -111,7 +112,8 @@ void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
       TROUPE_ASSERT(size_t{row.getKeyOffset()} + lower <= tiers.size());
       const uint32_t load =
           blocks_to_load(config_.class_tokens[row.getBlockClass()],
-                         tiers.subspan(row.getKeyOffset(), lower), cx.now);
+                         tiers.subspan(row.getKeyOffset(), lower), config_.step_free_tokens,
+                         cx.now);
       loaded_ += load;
       recomputed_ += lower - load;
       if (load == lower) {
@@ -142,98 +144,6 @@ void Tiering::on_load(wire::Step::Reader step, StepContext& cx) {
       }
     });
   }
-}
-
-/// Refilled by time passed, up to one hour's share at once.
-bool Tiering::take_write(Tick now) {
-  if (config_.disk_bytes_per_day == 0) {
-    return true;
-  }
-  constexpr uint64_t kDaySeconds = 86400;
-  constexpr uint64_t kNanos = 1000000000;
-  using Wide = unsigned __int128;
-  const uint64_t most = std::max(config_.disk_bytes_per_day / 24, config_.block_bytes);
-  if (bucket_at_ == INT64_MIN) {
-    bucket_ = most;
-    bucket_at_ = now.ns;
-  }
-  const auto passed = static_cast<uint64_t>(std::max<int64_t>(0, now.ns - bucket_at_));
-  const Wide more = Wide{config_.disk_bytes_per_day} * passed / (Wide{kDaySeconds} * kNanos);
-  if (more > 0) {  // else the time goes on counting
-    bucket_ = static_cast<uint64_t>(std::min<Wide>(Wide{bucket_} + more, most));
-    bucket_at_ = now.ns;
-  }
-  if (bucket_ < config_.block_bytes) {
-    ++over_budget_;
-    return false;
-  }
-  bucket_ -= config_.block_bytes;
-  return true;
-}
-
-void Tiering::on_stage(wire::Stage::Reader stage, StepContext& cx) {
-  constexpr auto kHost = static_cast<uint8_t>(Tier::kHost);
-  constexpr auto kDisk = static_cast<uint8_t>(Tier::kDisk);
-  const auto blocks = stage.getBlocks();
-  const uint64_t id = next_batch_++;
-  Batch& batch = batches_[id];
-  batch.tier = kDisk;
-  batch.stage = true;
-  const std::vector<uint8_t> tiers(blocks.size(), kDisk);
-  const uint32_t tokens =
-      blocks.size() == 0 ? 0 : config_.class_tokens[blocks[0].getBlockClass()];
-  uint32_t load = config_.enabled[kHost] ? blocks_to_load(tokens, tiers, cx.now) : 0;
-  if (load == 0 && !is_shut(kDisk, cx.now) && cx.now.ns >= probe_at_[kDisk]) {
-    // Nobody's step waits for these, so they show whether the tier has become fast again.
-    load = blocks.size();
-    probe_at_[kDisk] = cx.now.ns + config_.breaker_pause.ns;
-  }
-  std::vector<uint32_t> wanted;
-  for (const auto block : blocks) {
-    Item item{block.getBlock(), kDisk, kHost, wire::Outcome::FAILED};
-    if (batch.items.size() < load) {
-      const auto key = span_of<BlockKey>(block.getKey());
-      item.key = key.empty() ? BlockKey{} : key[0];
-      item.outcome = wire::Outcome::UNKNOWN;
-      wanted.push_back(static_cast<uint32_t>(batch.items.size()));
-      ++batch.open;
-    }
-    batch.items.push_back(item);
-  }
-  recomputed_ += blocks.size() - load;
-  if (wanted.empty()) {
-    settle(id, cx);
-  } else {
-    ask_places(batch, std::move(wanted), kHost, cx);
-  }
-}
-
-/// Whether the block is worth a place in `to`; notes whether it may go on to the disk from there.
-bool Tiering::wants_place(wire::Leaving::Reader leaving, const Batch& batch, Item& item, Tick now) {
-  // Another copy, below or on the device, makes this one free to drop. (Were one on the device
-  // written below all the same, no step could take its place there until the write has ended.)
-  if (leaving.getAlsoIn() != 0 || item.to >= kTierCount) {
-    return false;
-  }
-  policy::LeavingBlock block{leaving.getBlock(),
-                             leaving.getDepth(),
-                             leaving.getTokens(),
-                             leaving.getUses(),
-                             leaving.getTenant(),
-                             leaving.getAlsoIn(),
-                             static_cast<uint8_t>(Tier::kDisk)};
-  // A sequence that is swapped out will come back: its blocks are not asked about.
-  const bool ahead = batch.ahead && batch.tier == static_cast<uint8_t>(Tier::kHost);
-  const bool in_time = !config_.drop_for_step || !batch.reclaim || ahead;
-  item.on_disk = !batch.reclaim || (in_time && policy_->demote(block));
-  block.to = item.to;
-  if (item.to != static_cast<uint8_t>(Tier::kDisk)) {
-    return !batch.reclaim || policy_->demote(block);
-  }
-  const bool wanted = item.on_disk && take_write(now);
-  unwritten_ += wanted ? 0 : 1;
-  unhurried_ += in_time ? 0 : 1;
-  return wanted;
 }
 
 void Tiering::on_unlinked(wire::Unlinked::Reader unlinked, StepContext& cx) {

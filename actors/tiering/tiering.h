@@ -32,6 +32,9 @@ struct TieringConfig {
   std::array<uint64_t, kTierCount> bytes_per_s{};  // first guesses; measured from then on
   std::array<uint64_t, kTierCount> latency_ns{};
   uint64_t prefill_tokens_per_s = 0;
+  // Tokens that a step computes in the time that it takes anyway, since it reads the weights: where
+  // no more are saved, a load only adds to it.
+  uint64_t step_free_tokens = 0;
   uint64_t block_bytes = 0;  // of one block in the true layout
   std::vector<uint32_t> class_tokens = {16};
   // A tier that fails so often within the window is left alone for a while, then tried again: one
@@ -91,7 +94,8 @@ class Tiering {
 
   void on_load(wire::Step::Reader step, StepContext& cx);
   /// How many of the leading blocks are loaded; `tiers`: where they lie.
-  uint32_t blocks_to_load(uint32_t tokens_a_block, std::span<const uint8_t> tiers, Tick now);
+  uint32_t blocks_to_load(uint32_t tokens_a_block, std::span<const uint8_t> tiers,
+                          uint64_t free_tokens, Tick now);
   bool wants_place(wire::Leaving::Reader leaving, const Batch& batch, Item& item, Tick now);
   void on_stage(wire::Stage::Reader stage, StepContext& cx);
   void on_unplaced(Batch& batch, uint32_t index, uint8_t next, Tick now,

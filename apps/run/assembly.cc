@@ -64,6 +64,7 @@ TroupeConfig troupe_config(const RunConfig& c, const EngineFacts& engine, const 
   t.allocator.free_reserve = static_cast<uint32_t>(c.free_reserve_blocks);
   t.tiering.block_bytes = cost.true_block_bytes;
   t.tiering.prefill_tokens_per_s = static_cast<uint64_t>(prefill_tokens_per_s(engine));
+  t.tiering.step_free_tokens = step_free_tokens(engine);
   t.tiering.bytes_per_s[1] = static_cast<uint64_t>(engine.link_bytes_per_s);
   t.tiering.latency_ns[1] = 20000;
   t.tiering.bytes_per_s[2] = static_cast<uint64_t>(engine.disk_bytes_per_s);

@@ -21,6 +21,12 @@ Tick step_time(const EngineFacts& e, const StepWork& work) noexcept {
   return Tick{std::max<int64_t>(1, static_cast<int64_t>(seconds * 1e9))};
 }
 
+uint64_t step_free_tokens(const EngineFacts& e) noexcept {
+  const double seconds =
+      e.parameters * e.parameter_bytes / (e.memory_bytes_per_s * e.memory_efficiency);
+  return static_cast<uint64_t>(seconds * prefill_tokens_per_s(e));
+}
+
 double prefill_tokens_per_s(const EngineFacts& e) noexcept {
   return e.flops * e.efficiency / (2.0 * e.active_parameters);
 }

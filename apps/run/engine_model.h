@@ -44,6 +44,9 @@ struct StepWork {
 /// Duration of a step [ns], at least 1.
 Tick step_time(const EngineFacts& engine, const StepWork& work) noexcept;
 
+/// Tokens that a step computes in the time that reading the weights takes.
+uint64_t step_free_tokens(const EngineFacts& engine) noexcept;
+
 /// Prompt tokens a second that the engine computes at short context.
 double prefill_tokens_per_s(const EngineFacts& engine) noexcept;
 

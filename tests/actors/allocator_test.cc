@@ -136,6 +136,17 @@ TEST_CASE("a new row fits wholly or not at all; those behind it do not pass it")
   CHECK(run_of(sent).rows[0].request == 1);
 }
 
+TEST_CASE("a row that is left out takes none with it that stand before it",
+          "[T:evictable_is_freeable]") {
+  AllocatorWorld w(config(6));
+  const auto old = serve(w, 1, 6);
+  CHECK(reclaim_of(w.reserve({}, {{2, 0, 3 * kBlock}, {3, 1, 4 * kBlock}})) == 3);
+  const auto sent = w.released({{old[5]}, {old[4]}, {old[3]}});
+  CHECK(short_of(sent).dropped == std::vector<uint64_t>{3});
+  REQUIRE(run_of(sent).rows.size() == 1);
+  CHECK(run_of(sent).rows[0].request == 2);
+}
+
 TEST_CASE("hits of a waiting step are in use: they are not counted as room") {
   AllocatorWorld w(config(4));
   const auto old = serve(w, 1, 4);

@@ -417,7 +417,8 @@ void happened(const std::map<std::string, uint64_t>& sums, const std::vector<std
 
 }  // namespace
 
-TEST_CASE("device only: all are answered once, all reused bytes are right, nothing is left") {
+TEST_CASE("device only: all are answered once, all reused bytes are right, nothing is left",
+          "[T:pool_invariants]") {
   const auto sums = run_cases(40, [](LineCase&) {});
   happened(sums, {"verified", "allocator.evicted", "allocator.copied", "prefix_index.folded",
                   "prefix_index.waits", "scheduler.preemptions"});
@@ -454,7 +455,7 @@ TEST_CASE("a purge at any moment: nobody reads a block that was given away under
   happened(sums, {"purged.blocks", "purged.detached", "tiering.loaded", "verified"});
 }
 
-TEST_CASE("blocks of two sizes in one pool") {
+TEST_CASE("blocks of two sizes in one pool", "[T:hetero_pages_roundtrip]") {
   const auto sums = run_cases(6, [](LineCase& c) {
     c.device = 60;
     c.host = c.seed % 2 == 0 ? 40 : 0;

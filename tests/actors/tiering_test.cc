@@ -35,15 +35,18 @@ struct TieringWorld {
                         std::unique_ptr<policy::TieringPolicy> policy = make_measured_tiering())
       : h(std::move(c), std::move(policy)) {}
 
-  std::vector<Sent> unlink(uint8_t tier, const std::vector<uint32_t>& blocks, uint32_t uses = 0) {
+  std::vector<Sent> unlink(uint8_t tier, const std::vector<uint32_t>& blocks, uint32_t uses = 0,
+                           bool ahead = false, uint8_t also_in = 0) {
     return h.give(now, [&](wire::Message::Builder m) {
       auto unlinked = m.initUnlinked();
       unlinked.setTier(tier);
       unlinked.setReclaim(true);
+      unlinked.setAhead(ahead);
       auto list = unlinked.initBlocks(static_cast<unsigned>(blocks.size()));
       for (unsigned i = 0; i < blocks.size(); ++i) {
         list[i].setBlock(blocks[i]);
         list[i].setUses(uses);
+        list[i].setAlsoIn(also_in);
         const BlockKey key{{blocks[i], 7, 7, 7}};
         list[i].setKey(data_of(std::span(&key, 1)));
       }
@@ -79,7 +82,17 @@ struct TieringWorld {
     });
     return moves;
   }
-  std::vector<Sent> done(const Move& move, Code code) {
+  std::vector<Sent> stage(const std::vector<uint32_t>& blocks) {
+    return h.give(now, [&](wire::Message::Builder m) {
+      auto list = m.initStage().initBlocks(static_cast<unsigned>(blocks.size()));
+      for (unsigned i = 0; i < blocks.size(); ++i) {
+        list[i].setBlock(blocks[i]);
+        const BlockKey key{{blocks[i], 7, 7, 7}};
+        list[i].setKey(data_of(std::span(&key, 1)));
+      }
+    });
+  }
+  std::vector<Sent> done(const Move& move, Code code, uint64_t nanos = 0) {
     return h.give(now, [&](wire::Message::Builder m) {
       auto result = m.initTransferDone().initResults(1)[0];
       result.setId(move.id);
@@ -87,6 +100,8 @@ struct TieringWorld {
       result.setFrom(move.from);
       result.setTo(move.to);
       result.setStatus(static_cast<uint16_t>(code));
+      result.setNanos(nanos);
+      result.setBytes(nanos == 0 ? 0 : 1000);
     });
   }
   /// One block from `tier`, to the end; where it went, or kTierCount, and how it was settled.
@@ -193,6 +208,100 @@ TEST_CASE("with reuse admission only what was looked up again is written to disk
   CHECK(w.unlink(kHost, {5}, 1)[0].kind == Kind::SETTLE);
   CHECK(w.unlink(kDevice, {6}, 1)[0].kind == Kind::PLACE);  // the host tier does not wear
   CHECK(w.unlink(kHost, {7}, 2)[0].kind == Kind::PLACE);
+}
+
+TEST_CASE("what is written further down, however slowly, says nothing of loads from here",
+          "[T:load_or_recompute][T:slow_tier_leaves_dram_alone]") {
+  TieringWorld w;
+  // A write that takes ten seconds, and many that are under way: host hits are loaded all the same.
+  const auto slow = w.place(w.unlink(kHost, {5})[0]);
+  w.done(slow[0], Code::kOk, 10'000'000'000);
+  std::vector<uint32_t> many(200);
+  for (uint32_t i = 0; i < many.size(); ++i) {
+    many[i] = 100 + i;
+  }
+  w.place(w.unlink(kHost, many)[0]);
+  CHECK(w.load({kHost, kHost}) == 2);
+  CHECK(w.load({kDisk, kDisk}) == 0);  // these would stand behind them
+}
+
+TEST_CASE("no step waits for a disk: what is wanted now is dropped, what is ahead is written",
+          "[T:slow_tier_leaves_dram_alone]") {
+  TieringConfig config = TieringWorld::config();
+  config.drop_for_step = true;
+  TieringWorld w(config);
+  CHECK(TieringWorld::settled(w.unlink(kHost, {5})[0]) == wire::Outcome::DROPPED);
+  CHECK(w.unlink(kHost, {6}, 0, true)[0].kind == Kind::PLACE);
+  CHECK(w.unlink(kDevice, {7})[0].kind == Kind::PLACE);  // to host memory
+}
+
+TEST_CASE("a block that has a copy elsewhere leaves for free, at once") {
+  TieringWorld w;
+  for (const uint8_t also_in : {uint8_t{1}, uint8_t{4}}) {  // on the device, on disk
+    CHECK(TieringWorld::settled(w.unlink(kHost, {5}, 2, true, also_in)[0]) ==
+          wire::Outcome::DROPPED);
+  }
+  CHECK(w.unlink(kHost, {6}, 2, true, 0)[0].kind == Kind::PLACE);
+}
+
+TEST_CASE("the day's bytes to disk are a limit, and come back with time") {
+  TieringConfig config = TieringWorld::config();
+  config.disk_bytes_per_day = 240'000;  // 10 blocks an hour
+  TieringWorld w(config);
+  const auto written = [&](int tries) {
+    int count = 0;
+    for (int i = 0; i < tries; ++i) {
+      count += w.leave(kHost, Code::kOk).first == kDisk ? 1 : 0;
+    }
+    return count;
+  };
+  CHECK(written(30) == 10);
+  w.now = w.now + from_ms(3600 * 1000 / 2);
+  CHECK(written(30) == 5);
+  w.now = w.now + from_ms(3600.0 * 1000 * 100);  // no more than an hour's share is saved up
+  CHECK(written(30) == 10);
+  // Steps of less than a block's share are not lost.
+  int sum = 0;
+  for (int i = 0; i < 3600; ++i) {
+    w.now = w.now + from_ms(1000);
+    sum += written(1);
+  }
+  CHECK(sum == 10);
+}
+
+TEST_CASE("staged blocks are copied to host memory; failures leave them on disk, lies lose them",
+          "[T:failed_load_never_visible]") {
+  const std::pair<Code, wire::Outcome> cases[] = {{Code::kOk, wire::Outcome::COPIED},
+                                                  {Code::kIo, wire::Outcome::FAILED},
+                                                  {Code::kDeadline, wire::Outcome::FAILED},
+                                                  {Code::kCorrupt, wire::Outcome::LOST}};
+  for (const auto& [code, outcome] : cases) {
+    TieringWorld w;
+    const auto moves = w.place(w.stage({9})[0]);
+    REQUIRE(moves.size() == 1);
+    CHECK(moves[0].from == kDisk);
+    CHECK(moves[0].to == kHost);
+    CHECK(moves[0].key == BlockKey{{9, 7, 7, 7}});
+    w.done(moves[0], code)[0].read([&, want = outcome](auto message) {
+      const auto item = message.getSettle().getItems()[0];
+      CHECK(item.getOutcome() == want);
+      CHECK(item.getFrom() == kDisk);
+      CHECK(item.getTo() == kHost);
+    });
+  }
+}
+
+TEST_CASE("a tier too slow to load from is tried again after a pause, where nobody waits",
+          "[T:load_or_recompute]") {
+  TieringConfig config = TieringWorld::config();
+  config.bytes_per_s[kDisk] = 100;
+  TieringWorld w(config);
+  CHECK(w.stage({1})[0].kind == Kind::PLACE);  // the first one measures
+  CHECK(w.stage({2})[0].kind == Kind::SETTLE);
+  w.now = w.now + from_ms(29000);
+  CHECK(w.stage({3})[0].kind == Kind::SETTLE);
+  w.now = w.now + from_ms(2000);
+  CHECK(w.stage({4})[0].kind == Kind::PLACE);
 }
 
 TEST_CASE("a failing tier's state survives save and load") {

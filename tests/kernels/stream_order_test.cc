@@ -87,7 +87,7 @@ uint32_t produce_and_consume(bool with_event, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("an event orders two streams in every legal order") {
+TEST_CASE("an event orders two streams in every legal order", "[T:store_waits_compute_event]") {
   uint32_t broken_without = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     INFO("seed " << seed);

@@ -58,7 +58,7 @@ TEST_CASE("MLA: 576 values a token and layer, 656 bytes in FlashMLA's fp8 record
   CHECK(bytes_per_block(layout, Format::kInt8) == 61U * 64 * (512 + 4 + 128));
 }
 
-TEST_CASE("metadata of per-token formats, K + V of one head of 128") {
+TEST_CASE("metadata of per-token formats, K + V of one head of 128", "[T:scales_travel]") {
   const KvLayout layout = one_head();
   CHECK(bytes_per_block(layout, Format::kFp8E4m3) == 256);
   CHECK(bytes_per_block(layout, Format::kFp8E5m2) == 256);
@@ -108,7 +108,7 @@ TEST_CASE("KVQuant: one value in a hundred apart, V with offset and range") {
   CHECK(bytes_per_block(layout, Format::kNuq2) == 16U * ((256 + 44) + (256 + 44 + 4)));
 }
 
-TEST_CASE("token rates and states") {
+TEST_CASE("token rates and states", "[T:hybrid_state_atomic]") {
   Plane rare{PlaneKind::kKey, 2, 4, 32, Format::kF16, {.per_tokens = 4, .state = false}};
   Plane rarest{
       PlaneKind::kIndexer, 1, 1, 128, Format::kFp8E4m3, {.per_tokens = 128, .state = false}};
