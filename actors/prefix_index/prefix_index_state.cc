@@ -137,7 +137,7 @@ Status PrefixIndex::check() const {
 }
 
 Status PrefixIndex::save(StateSink& sink) const {
-  sink.u32(3);
+  sink.u32(4);
   tree_.save(sink);
   rows_.save(sink);
   sink.u64(kept_back_.size());
@@ -163,9 +163,9 @@ Status PrefixIndex::save(StateSink& sink) const {
 }
 
 Status PrefixIndex::load(StateSource& source) {
-  if (const uint32_t schema = source.u32(); schema != 3) {
+  if (const uint32_t schema = source.u32(); schema != 4) {
     return Status(Code::kUnsupported,
-                  "prefix_index: state schema " + std::to_string(schema) + ", not 3");
+                  "prefix_index: state schema " + std::to_string(schema) + ", not 4");
   }
   TROUPE_TRY(tree_.load(source));
   TROUPE_TRY(rows_.load(source));
