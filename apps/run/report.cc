@@ -104,6 +104,11 @@ void add_tenants_text(std::string& out, const RunReport& r) {
   }
 }
 
+uint64_t gauge_of(const RunReport& r, const char* name) {
+  const auto found = r.gauges.find(name);
+  return found == r.gauges.end() ? 0 : static_cast<uint64_t>(found->second);
+}
+
 void add_disk_text(std::string& out, const RunReport& r) {
   if (r.disk.backend.empty()) {
     return;
@@ -118,9 +123,36 @@ void add_disk_text(std::string& out, const RunReport& r) {
               static_cast<unsigned long long>(r.disk.store.corrupt),
               static_cast<unsigned long long>(r.disk.store.no_space),
               r.disk.note.empty() ? "" : "; ", r.disk.note.c_str());
+  append_text(out,
+              "  disk writes        %.3f of its capacity a day; %llu blocks not admitted, %llu over "
+              "the day's budget\n",
+              drive_writes_per_day(r),
+              static_cast<unsigned long long>(gauge_of(r, "tiering.unwritten")),
+              static_cast<unsigned long long>(gauge_of(r, "tiering.over_budget")));
+  const PrefetchFigures p = prefetch_figures(r);
+  append_text(out,
+              "  prefetch           %llu blocks; precision %.1f %%, recall %.1f %%, %.2f GiB "
+              "wasted\n",
+              static_cast<unsigned long long>(p.blocks), 100 * p.precision, 100 * p.recall,
+              static_cast<double>(p.wasted_bytes) / (1ULL << 30));
 }
 
 }  // namespace
+
+PrefetchFigures prefetch_figures(const RunReport& r) {
+  PrefetchFigures p;
+  p.blocks = gauge_of(r, "prefix_index.stage_came");
+  const uint64_t used = gauge_of(r, "prefix_index.stage_used");
+  p.precision = ratio(used, p.blocks);
+  p.recall = ratio(used, used + gauge_of(r, "prefix_index.stage_missed"));
+  p.wasted_bytes = (p.blocks - std::min(used, p.blocks)) * r.true_block_bytes;
+  return p;
+}
+
+double drive_writes_per_day(const RunReport& r) {
+  constexpr double kDay = 86400;
+  return r.virtual_s > 0 ? ratio(r.disk.store.writes, r.disk_blocks) * kDay / r.virtual_s : 0;
+}
 
 std::string report_text(const RunReport& r) {
   std::string out;
@@ -211,7 +243,13 @@ std::string report_json(const RunReport& r) {
   json.field("written_bytes", r.disk.store.write_bytes);
   json.field("read_bytes", r.disk.store.read_bytes);
   json.field("io_errors", r.disk.store.io_errors).field("corrupt", r.disk.store.corrupt);
-  json.field("no_space", r.disk.store.no_space).end_object();
+  json.field("no_space", r.disk.store.no_space);
+  json.field("writes", r.disk.store.writes);
+  json.field("drive_writes_per_day", drive_writes_per_day(r)).end_object();
+  const PrefetchFigures prefetch = prefetch_figures(r);
+  json.key("prefetch").begin_object();
+  json.field("blocks", prefetch.blocks).field("precision", prefetch.precision);
+  json.field("recall", prefetch.recall).field("wasted_bytes", prefetch.wasted_bytes).end_object();
   json.key("waste").begin_object();
   json.field("contiguous", r.waste_contiguous).field("paged", r.waste_paged);
   json.field("contiguous_tokens", r.contiguous_tokens).end_object();

@@ -104,6 +104,18 @@ struct RunReport {
 /// The q-quantile (0 … 1) of `values`, nearest rank; 0 when empty. Sorts a copy.
 double quantile(std::vector<double> values, double q);
 
+/// What was brought from disk to host memory before a step: how much of it was used, and how much of
+/// what was wanted it was.
+struct PrefetchFigures {
+  uint64_t blocks = 0;
+  double precision = 0;  // share of them that a request used
+  double recall = 0;     // share of what requests wanted from disk
+  uint64_t wasted_bytes = 0;  // of the true layout
+};
+PrefetchFigures prefetch_figures(const RunReport& report);
+/// How often a day the disk tier's capacity is written at this run's rate, on its clock.
+double drive_writes_per_day(const RunReport& report);
+
 /// The table of README's "report of a run explained".
 std::string report_text(const RunReport& report);
 /// One JSON object, keys as in README.
