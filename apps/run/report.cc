@@ -124,8 +124,8 @@ void add_disk_text(std::string& out, const RunReport& r) {
               static_cast<unsigned long long>(r.disk.store.no_space),
               r.disk.note.empty() ? "" : "; ", r.disk.note.c_str());
   append_text(out,
-              "  disk writes        %.3f of its capacity a day; %llu blocks not admitted, %llu over "
-              "the day's budget\n",
+              "  disk writes        %.3f of its capacity a day; %llu blocks not admitted, %llu "
+              "over the day's budget\n",
               drive_writes_per_day(r),
               static_cast<unsigned long long>(gauge_of(r, "tiering.unwritten")),
               static_cast<unsigned long long>(gauge_of(r, "tiering.over_budget")));

@@ -104,8 +104,8 @@ struct RunReport {
 /// The q-quantile (0 … 1) of `values`, nearest rank; 0 when empty. Sorts a copy.
 double quantile(std::vector<double> values, double q);
 
-/// What was brought from disk to host memory before a step: how much of it was used, and how much of
-/// what was wanted it was.
+/// What was brought from disk to host memory before a step: how much of it was used, and how much
+/// of what was wanted it was.
 struct PrefetchFigures {
   uint64_t blocks = 0;
   double precision = 0;  // share of them that a request used
