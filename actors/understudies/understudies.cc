@@ -11,8 +11,20 @@ namespace {
 
 constexpr uint64_t kNoSession = ~0ULL;  // as policies know it
 
-bool in_sample(uint64_t session, uint64_t first_key, uint32_t one_in) {
-  uint64_t root = session != 0 ? session : first_key;
+constexpr uint32_t kRootTokens = 512;  // of a prompt whose session is not known
+
+/// What stands for the session of a lookup: where none is named, the block behind the first 512
+/// tokens, since the first ones are often a system prompt that all share.
+uint64_t root_of(wire::Lookup::Reader lookup) {
+  const auto keys = span_of<uint64_t>(lookup.getKeys());
+  if (lookup.getSession() != 0 || keys.empty()) {
+    return lookup.getSession();
+  }
+  const size_t at = kRootTokens / std::max<uint32_t>(1, lookup.getBlockTokens());
+  return keys[std::min(at, keys.size() - 1)];
+}
+
+bool in_sample(uint64_t root, uint32_t one_in) {
   return one_in <= 1 || splitmix64(root) % one_in == 0;
 }
 
@@ -55,9 +67,9 @@ void Understudies::on_lookup(wire::Lookup::Reader lookup, StepContext& cx) {
   policy::GhostLookup request{ids_, keys_, lookups_++,
                               lookup.getSession() != 0 ? lookup.getSession() : kNoSession,
                               lookup.getBlockTokens()};
-  const uint64_t first = ids_.empty() ? 0 : span_of<uint64_t>(lookup.getKeys())[0];
+  const uint64_t root = root_of(lookup);
   for (auto& [name, one] : all_) {
-    if (in_sample(lookup.getSession(), first, one.one_in)) {
+    if (in_sample(root, one.one_in)) {
       one.ghost->grow(numbers_.size());
       one.ghost->lookup(request);
       ++one.lookups;
